@@ -1,0 +1,1 @@
+"""Preflight checks of GPU and LLM hosts."""

@@ -1,0 +1,106 @@
+"""Parsers that turn the output of hardware tools into facts.
+
+``parse(kind, text)`` reads an output of a known kind, ``parse("auto", text)`` finds the kind first, and
+``recognise(text)`` only finds the kind.  ``KINDS`` lists the kinds.  Parsers are pure functions of the
+text: no files, no commands, no state.  Adding a kind means adding one module to this package whose
+function carries the ``parser`` decorator.
+
+A fact which the output does not contain is None, one which the tool printed as not available is an
+:class:`NA`.  ``understood`` is False when the text is not of the kind, is cut, or contradicts itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from checks.parsers._core import (
+    NA,
+    REGISTRY,
+    Facts,
+    Parsed,
+    ParserEntry,
+    Problem,
+    Reading,
+    normalise,
+    shorten,
+)
+from checks.parsers._errors import tool_errors
+from checks.parsers.codes import CODES
+
+__all__ = ["CODES", "KINDS", "NA", "Facts", "Parsed", "ParserEntry", "Problem", "parse", "recognise"]
+
+_ORDER = (
+    "nvidia-smi-qx",
+    "nvidia-smi-q",
+    "nvidia-smi-csv",
+    "nvidia-smi-L",
+    "nvidia-smi-version",
+    "nvidia-smi-topo",
+    "nvidia-smi-nvlink",
+    "nvidia-smi-table",
+)
+
+
+def _discover() -> dict[str, ParserEntry]:
+    for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
+        if not module.startswith("_") and module != "codes":
+            importlib.import_module(f"{__name__}.{module}")
+    first = [kind for kind in _ORDER if kind in REGISTRY]
+    return {kind: REGISTRY[kind] for kind in [*first, *(kind for kind in REGISTRY if kind not in first)]}
+
+
+KINDS: dict[str, ParserEntry] = _discover()
+_BY_NAME = {name: entry for entry in KINDS.values() for name in (entry.kind, *entry.aliases)}
+
+# What is enough to tell the kind; the rest of a long log need not be looked at.
+_SNIFFED = 200_000
+
+
+def recognise(text: str) -> str | None:
+    """The kind that ``text`` is most likely of, or None."""
+    return _recognise(normalise(text[:_SNIFFED]))
+
+
+def _recognise(text: str) -> str | None:
+    best, best_score = None, 0
+    for entry in KINDS.values():
+        try:
+            score = entry.sniff(text)
+        except Exception:  # a sniffing rule must not break the recognition of other kinds
+            score = 0
+        if score > best_score:
+            best, best_score = entry.kind, score
+    return best
+
+
+def parse(kind: str, text: str) -> Parsed:
+    """The facts of ``text``, an output of ``kind`` (a name in KINDS, an alias, or ``auto``).
+
+    Never raises for any text; a ValueError means that there is no such kind.
+    """
+    clean_text = normalise(text)
+    if kind == "auto":
+        found = _recognise(clean_text[:_SNIFFED])
+        if found is None:
+            return _unrecognised(clean_text)
+        kind = found
+    entry = _BY_NAME.get(kind)
+    if entry is None:
+        raise ValueError(f"no parser for the kind {kind!r}; kinds are: auto, {', '.join(KINDS)}")
+    try:
+        reading = entry.function(clean_text)
+    except Exception as error:  # last resort: a text must never end the run
+        reading = Reading({})
+        reading.reject("output-unknown", "output", f"the parser failed: {type(error).__name__}: {error}")
+    return Parsed(entry.kind, reading.facts, list(reading.problems), reading.understood)
+
+
+def _unrecognised(text: str) -> Parsed:
+    reading = Reading({}, understood=False)
+    tool_errors(reading, text)
+    if not reading.problems:
+        lines = [line for line in text.split("\n") if line.strip()]
+        what = f"no kind recognised; first line: {shorten(lines[0])}" if lines else "the output is empty"
+        reading.problem("output-unknown", "output", what)
+    return Parsed(None, {}, list(reading.problems), False)

@@ -1,0 +1,160 @@
+"""The check registry: every check once, as declared commands and a pure judge.
+
+A check is one decorated function in ``checks/areas/``. From the same entry come the preflight run, the
+pytest items, the checklist, the runbook steps and the report, so there is one wording and one threshold.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rackwright.plan.base import NotApplicable
+from rackwright.verdict import Outcome, Severity
+
+
+class Scope(StrEnum):
+    """What one verdict is about."""
+
+    HOST = "host"
+    POOL = "pool"
+    RACK = "rack"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of the collector script.
+
+    Attributes:
+        key: names it in captures; two checks that declare the same key share one execution.
+        shell: POSIX sh text. It holds no value from a plan or an inventory.
+        parser: a parser kind, or "" where the judge reads the text itself.
+        root: run under ``sudo -n`` when the login is not root.
+        timeout_s: after which it is stopped, then killed 5 s later.
+        cap_bytes: output beyond it is cut and the capture says so.
+        ok_rcs: exit statuses that mean the tool did its work.
+        variables: plan values it reads as environment variables (``RW_MODEL_DIR``), quoted by the collector.
+    """
+
+    key: str
+    shell: str
+    parser: str = ""
+    root: bool = False
+    timeout_s: int = 20
+    cap_bytes: int = 2_000_000
+    ok_rcs: tuple[int, ...] = (0,)
+    variables: tuple[str, ...] = ()
+
+
+Judge = Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist. ``expects`` is the leaf's path below the pool's expectations."""
+
+    id: str
+    title: str
+    why: str
+    severity: Severity
+    tier: int
+    scope: Scope
+    commands: tuple[Command, ...]
+    expects: str
+    remedy: str
+    reversible: bool
+    source: str
+    judge: Judge
+    area: str = ""
+    ids: tuple[str, ...] = ()
+    """Line ids of the source checklist that it covers."""
+
+
+class RegistryError(Exception):
+    """A check is declared wrongly: found at import, not at run time."""
+
+
+CHECKS: dict[str, Check] = {}
+_ID = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)+$")
+
+
+def check(
+    *,
+    id: str,  # noqa: A002 - the field's name everywhere
+    title: str,
+    severity: Severity,
+    commands: Sequence[Command],
+    expects: str,
+    remedy: str,
+    reversible: bool,
+    source: str,
+    tier: int = 0,
+    scope: Scope = Scope.HOST,
+    ids: Sequence[str] = (),
+) -> Callable[[Judge], Judge]:
+    """Register the decorated judge; its docstring is the check's *why*.
+
+    Raises:
+        RegistryError: a field is missing, the id is not ``<area>-<word>``, or stands twice, or one command
+            key is declared with two texts.
+    """
+
+    def register(judge: Judge) -> Judge:
+        why = " ".join((judge.__doc__ or "").split())
+        for name, value in {"title": title, "remedy": remedy, "source": source, "docstring": why}.items():
+            if not value.strip():
+                raise RegistryError(f"check {id}: {name} is empty")
+        if not _ID.match(id):
+            raise RegistryError(f"check {id}: an id is <area>-<word>, lower case")
+        if id in CHECKS:
+            raise RegistryError(f"check {id}: registered twice")
+        for command in commands:
+            known = _COMMANDS.setdefault(command.key, command)
+            if known != command:
+                raise RegistryError(f"check {id}: command {command.key} is declared with another text elsewhere")
+        CHECKS[id] = Check(
+            id=id,
+            title=title,
+            why=why,
+            severity=severity,
+            tier=tier,
+            scope=scope,
+            commands=tuple(commands),
+            expects=expects,
+            remedy=remedy,
+            reversible=reversible,
+            source=source,
+            judge=judge,
+            area=id.partition("-")[0],
+            ids=tuple(ids),
+        )
+        return judge
+
+    return register
+
+
+_COMMANDS: dict[str, Command] = {}
+
+
+def load() -> Mapping[str, Check]:
+    """All checks, in the order of their area and id. Importing is the registration."""
+    import checks.areas
+
+    for module in sorted(m.name for m in pkgutil.iter_modules(checks.areas.__path__)):
+        importlib.import_module(f"checks.areas.{module}")
+    return dict(sorted(CHECKS.items()))
+
+
+def expectation(root: Any, path: str) -> Any:
+    """The plan's value for ``path`` below a pool's expectations: a value, ``NotApplicable`` or None."""
+    current = root
+    for part in path.split("."):
+        if current is None or isinstance(current, NotApplicable):
+            return current
+        current = getattr(current, part)
+    return current

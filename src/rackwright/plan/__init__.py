@@ -1,0 +1,161 @@
+"""The sized plan: derived from a workload as a lock file is from a manifest, reviewed in a pull request.
+
+``load_plan`` refuses a plan whose content does not match its digest, names the values that were edited,
+and points at the override that makes the same change survive the next sizing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from rackwright.errors import HandEditedPlan, InputErrors, Problem
+from rackwright.plan.base import NotApplicable, Section
+from rackwright.plan.cost import Caution, Cost, Explanation, Money
+from rackwright.plan.deployments import Deployment
+from rackwright.plan.expectations import HostExpectation
+from rackwright.plan.fabric import Fabric, Qos, Rail
+from rackwright.plan.header import Header
+from rackwright.plan.load import Load
+from rackwright.plan.platform import Operator, Platform
+from rackwright.plan.pools import Node, Pool, Taint
+from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
+from rackwright.plan.sites import Rack, Site
+from rackwright.workload import Workload
+from rackwright.yamlio import Document, dump_yaml, load_yaml, validated
+
+__all__ = [
+    "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "Load", "Money",
+    "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos", "Rack", "Rail",
+    "Route", "Scaling", "Site", "Taint", "WeightVolume", "load_plan", "migrate", "save_plan",
+]  # fmt: skip
+
+SCHEMA = "rackwright/plan/v1"
+
+
+class Plan(Section):
+    """One sized plan. Sections are optional so that parts can stand beside each other."""
+
+    schema_: Literal["rackwright/plan/v1"] = Field(default=SCHEMA, alias="schema")
+    header: Header
+    workload: Workload
+    load: Load | None = None
+    sites: tuple[Site, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    fabric: Fabric | None = None
+    deployments: tuple[Deployment, ...] = ()
+    volumes: tuple[WeightVolume, ...] = ()
+    routes: tuple[Route, ...] = ()
+    scaling: tuple[Scaling, ...] = ()
+    observability: Observability | None = None
+    platform: Platform | None = None
+    expectations: dict[str, HostExpectation] = Field(default_factory=dict)
+    cost: Cost | None = None
+    cautions: tuple[Caution, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data in file order, without the digest and without fields that are None."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the canonical form; objects and results carry it (its first 12 digits as a label)."""
+        return hashlib.sha256(dump_yaml(self.as_dict()).encode()).hexdigest()
+
+    def pool(self, name: str) -> Pool:
+        return next(p for p in self.pools if p.name == name)
+
+    def deployment(self, name: str) -> Deployment:
+        return next(d for d in self.deployments if d.name == name)
+
+    def racks(self) -> Iterator[Rack]:
+        for site in self.sites:
+            yield from site.racks
+
+    def to_yaml(self) -> str:
+        body = self.as_dict()
+        head = (
+            "# Derived by rackwright; change the workload (or its overrides) and size again.\n"
+            f"digest: {self.digest}\n"
+        )
+        return head + dump_yaml(body)
+
+
+_MIGRATIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""From an older schema name to a function that gives the next one."""
+
+
+def migrate(data: dict[str, Any], source: str) -> dict[str, Any]:
+    """``data`` in the current schema.
+
+    Raises:
+        InputErrors: the schema is missing, unknown, or newer than this program.
+    """
+    while data.get("schema") != SCHEMA:
+        step = _MIGRATIONS.get(str(data.get("schema")))
+        if step is None:
+            raise InputErrors(
+                Problem(
+                    f"{source} schema",
+                    f'must be "{SCHEMA}" or an older one that can be migrated',
+                    repr(data.get("schema")),
+                    "a plan of another version would be misread",
+                    "size the workload again with this version: rackwright size WORKLOAD.yaml -o plan.yaml",
+                )
+            )
+        data = step(data)
+    return data
+
+
+def load_plan(path: Path) -> Plan:
+    """Read a plan and prove that it is as it was derived.
+
+    Raises:
+        CannotRun: the file cannot be read.
+        InputErrors: unknown fields or impossible values, all at once.
+        HandEditedPlan: the digest does not match the content.
+    """
+    document = load_yaml(path, next_command=f"rackwright size WORKLOAD.yaml -o {path}")
+    return plan_from_document(document)
+
+
+def plan_from_document(document: Document) -> Plan:
+    data = document.data
+    again = f"change the workload, then: rackwright size WORKLOAD.yaml -o {document.source}"
+    if not isinstance(data, dict) or "header" not in data:
+        raise InputErrors(
+            Problem(
+                document.source, "must be a sized plan", "something else",
+                "a workload is sized first; a plan is what size writes", again,
+            )
+        )  # fmt: skip
+    data = migrate(dict(data), document.source)
+    stated = data.pop("digest", None)
+    plan = validated(
+        Plan, Document(document.source, data, document.lines), why="everything downstream reads it", next_command=again
+    )
+    if stated != plan.digest:
+        raise HandEditedPlan(
+            Problem(
+                document.place(("digest",)),
+                "must be the digest of the plan's content",
+                str(stated) if stated else "nothing",
+                "a value that was edited by hand is lost at the next sizing, and nobody derived it",
+                f"put the change under overrides: in the workload; to see which values differ: "
+                f"rackwright check {document.source}",
+            )
+        )
+    return plan
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(path.suffix + ".part")
+    temporary.write_text(plan.to_yaml(), encoding="utf-8")
+    temporary.replace(path)

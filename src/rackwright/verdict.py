@@ -1,0 +1,165 @@
+"""Verdicts and the results of a run: what preflight, pytest, reports and certificates share."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RESULTS_SCHEMA = "rackwright/results/v1"
+
+
+class Status(StrEnum):
+    """What a check found. ``ERROR`` means it could not be measured: never a pass."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    WARN = "warn"
+    NOT_APPLICABLE = "not-applicable"
+    ERROR = "error"
+
+
+class Severity(StrEnum):
+    """How much a failure weighs: critical and major block go-live, warn and info do not."""
+
+    CRITICAL = "critical"
+    MAJOR = "major"
+    WARN = "warn"
+    INFO = "info"
+
+
+class Load(StrEnum):
+    """The load a reading of power or temperature was taken at."""
+
+    IDLE = "idle"
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Outcome(_Frozen):
+    """What a judge returns: the pure result of comparing a capture with an expectation."""
+
+    status: Status
+    expected: str = ""
+    actual: str = ""
+    message: str = ""
+    load: Load | None = None
+    where: tuple[str, ...] = ()
+
+
+def passed(actual: str, expected: str = "", *, message: str = "", load: Load | None = None) -> Outcome:
+    return Outcome(status=Status.PASS, actual=actual, expected=expected, message=message, load=load)
+
+
+def failed(
+    actual: str,
+    expected: str,
+    message: str = "",
+    *,
+    where: Iterable[str] = (),
+    load: Load | None = None,
+) -> Outcome:
+    return Outcome(
+        status=Status.FAIL, actual=actual, expected=expected, message=message, where=tuple(where), load=load
+    )
+
+
+def warned(actual: str, expected: str, message: str, *, load: Load | None = None) -> Outcome:
+    return Outcome(status=Status.WARN, actual=actual, expected=expected, message=message, load=load)
+
+
+def not_applicable(reason: str) -> Outcome:
+    return Outcome(status=Status.NOT_APPLICABLE, message=reason)
+
+
+def could_not_measure(message: str, *, expected: str = "", actual: str = "") -> Outcome:
+    return Outcome(status=Status.ERROR, message=message, expected=expected, actual=actual)
+
+
+class Evidence(_Frozen):
+    """What a verdict rests on: the command, its exit status and the lines that matter."""
+
+    command: str
+    rc: int | None = None
+    excerpt: str = ""
+
+
+class Result(_Frozen):
+    """One check on one subject (a host, a pool or a rack)."""
+
+    check: str
+    subject: str
+    scope: Literal["host", "pool", "rack"] = "host"
+    pool: str = ""
+    title: str = ""
+    severity: Severity
+    status: Status
+    expected: str = ""
+    actual: str = ""
+    message: str = ""
+    load: Load | None = None
+    where: tuple[str, ...] = ()
+    remedy: str = ""
+    plan_path: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def blocking(self) -> bool:
+        """Whether this verdict makes the run a finding (exit 1)."""
+        if self.status is Status.ERROR:
+            return True
+        return self.status is Status.FAIL and self.severity in (Severity.CRITICAL, Severity.MAJOR)
+
+
+class Results(_Frozen):
+    """Everything one run established. One file, one schema; reports are views of it."""
+
+    schema_: str = Field(default=RESULTS_SCHEMA, alias="schema")
+    plan: str
+    plan_digest: str
+    inventory: str = ""
+    started: str = ""
+    seconds: float = 0.0
+    hosts: tuple[str, ...] = ()
+    unreachable: dict[str, str] = Field(default_factory=dict)
+    results: tuple[Result, ...] = ()
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    def counts(self) -> dict[Status, int]:
+        tally = Counter(r.status for r in self.results)
+        return {s: tally.get(s, 0) for s in Status}
+
+    def findings(self) -> tuple[Result, ...]:
+        return tuple(r for r in self.results if r.blocking)
+
+    @property
+    def exit_code(self) -> int:
+        """0 good, 1 findings, 2 nothing could be measured at all (see docs/exit-codes.md)."""
+        if not self.results:
+            return 2
+        return 1 if self.findings() or self.unreachable else 0
+
+    def to_json(self) -> str:
+        return json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        data: Any = json.loads(text)
+        return cls.model_validate(data)
+
+    def write(self, path: Path) -> None:
+        """Write whole or not at all: a reader never sees half a file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(path.suffix + ".part")
+        temporary.write_text(self.to_json(), encoding="utf-8")
+        temporary.replace(path)

@@ -1,0 +1,145 @@
+"""What a person writes: users, model, objectives, site, and decisions that override the sizing.
+
+Every quantity carries its unit. Everything left out gets a named default that the plan echoes and
+``rackwright explain`` traces; nothing here is derived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
+from rackwright.yamlio import dump_yaml, load_yaml, validated
+
+SCHEMA = "rackwright/workload/v1"
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
+"""A DNS label short enough to carry suffixes: it names namespaces, pools and Services."""
+
+Scenario = Literal["chat", "customer-service", "rag", "copilot", "agent"]
+
+
+class Input(BaseModel):
+    """Base of everything read from a file a person edits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Users(Input):
+    """Who asks, how often, and how long their questions and answers are.
+
+    The defaults are the guide's medium-intensity interactive product: 20 sessions a user a day,
+    2,000 tokens a session of which 600 are output, 15 % of the day in the peak hour.
+    """
+
+    dau: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
+    scenario: Scenario = "chat"
+    sessions_per_day: Annotated[float, Field(gt=0)] = 20
+    input_per_session: Tokens = 1400.0
+    output_per_session: Tokens = 600.0
+    peak_hour: Share = 0.15
+
+
+class Objectives(Input):
+    """Service-level objectives. TTFT: time to first token. TPOT: time per output token."""
+
+    ttft_p95: Milliseconds = 500.0
+    tpot_p50: Milliseconds = 33.3
+    e2e_p95: Milliseconds = 60_000.0
+    success: Share = 0.995
+
+
+class RackRating(Input):
+    """What one cabinet may draw, and how many nodes it holds at most."""
+
+    rating: Watts = 17_000.0
+    max_nodes: Annotated[int, Field(strict=True, ge=1)] | None = None
+
+
+class Site(Input):
+    """Where it stands."""
+
+    name: Name = "dc1"
+    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] = "CN"
+    target: Literal["kubernetes", "hosts"] = "kubernetes"
+    rack: RackRating = RackRating()
+    inlet_outlet_delta: Celsius = 15.0
+    ntp: tuple[str, ...] = ()
+    storage_class: str = "weights"
+    model_dir: str = "/var/lib/models"
+
+
+class Hardware(Input):
+    """What it may run on. ``machine`` is a catalog id."""
+
+    machine: str
+    fabric: Literal["none", "roce", "infiniband"] = "none"
+    nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    spares: Annotated[int, Field(strict=True, ge=0, le=256)] = 0
+    driver_owner: Literal["gpu-operator", "host"] = "gpu-operator"
+
+
+class ModelChoice(Input):
+    """Which model, in which precision, with which context."""
+
+    id: str
+    quantisation: str | None = None
+    context: Tokens = 32768.0
+
+
+class Overrides(Input):
+    """A person's decisions; they survive every re-size and are checked against the red lines."""
+
+    replicas: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    tensor_parallel: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
+    pipeline_parallel: Annotated[int, Field(strict=True, ge=1, le=16)] | None = None
+    max_num_seqs: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
+    gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] | None = None
+    thp: Literal["never", "madvise"] | None = None
+    engine_flags: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    image_digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    suppress: dict[str, str] = Field(default_factory=dict)
+
+
+class Workload(Input):
+    """One workload file."""
+
+    schema_: Literal["rackwright/workload/v1"] = Field(default=SCHEMA, alias="schema")
+    name: Name
+    users: Users
+    model: ModelChoice
+    slo: Objectives = Objectives()
+    redundancy: Annotated[float, Field(ge=1, le=10)] = 1.5
+    engine: str = "vllm"
+    hardware: Hardware
+    site: Site = Site()
+    overrides: Overrides = Overrides()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data in file order, quantities with their units: reading it back gives the same workload."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the canonical form: equal workloads have equal digests, whatever their layout."""
+        return hashlib.sha256(dump_yaml(self.as_dict()).encode()).hexdigest()
+
+
+def load_workload(path: Path) -> Workload:
+    """Read a workload file.
+
+    Raises:
+        CannotRun: the file cannot be read.
+        InputErrors: every unknown field, wrong unit and impossible value at once.
+    """
+    document = load_yaml(path, next_command="rackwright size WORKLOAD.yaml -o plan.yaml")
+    return validated(
+        Workload,
+        document,
+        why="the plan is derived from it",
+        next_command=f"mend it, then: rackwright size {path}",
+    )

@@ -1,0 +1,224 @@
+"""YAML in and out: values with the line they stand on, duplicate keys refused, stable output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from rackwright.errors import CannotRun, InputErrors, Problem, nearest
+
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+Path_ = tuple[str | int, ...]
+T = TypeVar("T", bound=BaseModel)
+
+
+class Document:
+    """A parsed YAML file: its data and, for each dotted path, the line it stands on."""
+
+    def __init__(self, source: str, data: Any, lines: dict[Path_, int]) -> None:
+        self.source = source
+        self.data = data
+        self.lines = lines
+
+    def place(self, path: Iterable[str | int]) -> str:
+        """``file:line dotted.path`` of the deepest part of ``path`` that stands in the file."""
+        full = tuple(path)
+        known = full
+        while known and known not in self.lines:
+            known = known[:-1]
+        line = self.lines.get(known)
+        dotted = dotted_path(full)
+        head = f"{self.source}:{line}" if line else self.source
+        return f"{head} {dotted}".rstrip()
+
+
+def dotted_path(path: Iterable[str | int]) -> str:
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else (f".{part}" if out else str(part))
+    return out
+
+
+def read_text(path: Path, next_command: str) -> str:
+    """The text of ``path``; a missing or unreadable file is one clear error."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        found = "no such file"
+    except IsADirectoryError:
+        found = "a directory"
+    except PermissionError:
+        found = "no permission to read it"
+    except UnicodeDecodeError as error:
+        found = f"bytes that are not UTF-8 at offset {error.start}"
+    raise CannotRun(
+        Problem(str(path), "must be a readable text file", found, "nothing can be done without it", next_command)
+    )
+
+
+def load_yaml(path: Path, *, next_command: str = "") -> Document:
+    """Read one YAML document.
+
+    Raises:
+        CannotRun: the file cannot be read.
+        InputErrors: it is not YAML, or a key stands twice in one mapping.
+    """
+    return parse_yaml(read_text(path, next_command), str(path))
+
+
+def parse_yaml(text: str, source: str) -> Document:
+    try:
+        node = yaml.compose(text, Loader=_SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark else source
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise InputErrors(
+            Problem(where, "must be valid YAML", str(what), "nothing in the file could be read", "mend that line")
+        ) from None
+    lines: dict[Path_, int] = {}
+    problems: list[Problem] = []
+    if node is not None:
+        _walk(node, (), lines, problems, source)
+    if problems:
+        raise InputErrors(problems)
+    try:
+        data = yaml.load(text, Loader=_SafeLoader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputErrors(
+            Problem(source, "must hold plain YAML values", str(error).splitlines()[0], "", "mend that value")
+        ) from None
+    return Document(source, data, lines)
+
+
+def _walk(node: Any, path: Path_, lines: dict[Path_, int], problems: list[Problem], source: str) -> None:
+    lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            line = key.start_mark.line + 1
+            if name in seen:
+                problems.append(
+                    Problem(
+                        f"{source}:{line} {dotted_path((*path, name))}",
+                        "must stand once",
+                        f"the same key at line {seen[name]}",
+                        "YAML would silently keep the last of them",
+                        "remove one",
+                    )
+                )
+            seen[name] = line
+            _walk(value, (*path, name), lines, problems, source)
+            lines[(*path, name)] = line
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _walk(value, (*path, index), lines, problems, source)
+
+
+def validated(model: type[T], document: Document, *, why: str, next_command: str) -> T:
+    """``document`` as ``model``; every violation becomes a ``Problem`` with its line.
+
+    Raises:
+        InputErrors: all violations at once.
+    """
+    if not isinstance(document.data, dict):
+        raise InputErrors(
+            Problem(document.source, "must be a mapping", type(document.data).__name__, why, next_command)
+        )
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise InputErrors(_problems(model, document, error, why, next_command)) from None
+
+
+def _problems(
+    model: type[BaseModel], document: Document, error: ValidationError, why: str, next_command: str
+) -> list[Problem]:
+    problems = []
+    for item in error.errors():
+        path: Path_ = tuple(p for p in item["loc"] if not _is_union_tag(p))
+        kind = item["type"]
+        found = _quoted(item.get("input"))
+        rule = item["msg"].removeprefix("Value error, ")
+        if kind == "extra_forbidden":
+            siblings = _fields_at(model, path[:-1])
+            rule = "must be a known field" + nearest(str(path[-1]), siblings)
+            found = f'"{path[-1]}"'
+        elif kind == "missing":
+            rule, found = "must be given", "nothing"
+        problems.append(Problem(document.place(path), rule[0].lower() + rule[1:], found, why, next_command))
+    return problems
+
+
+def _is_union_tag(part: str | int) -> bool:
+    """pydantic puts names of union members into ``loc``; they stand in no file."""
+    return isinstance(part, str) and bool(re.search(r"[\[\](]", part) or part in _UNION_TAGS or part[:1].isupper())
+
+
+_UNION_TAGS = {"bool", "int", "float", "str", "none"}
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 80 else f'"{value[:77]}…"'
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _fields_at(model: type[BaseModel], path: Path_) -> list[str]:
+    """Field names of the model at ``path``, followed through lists, mappings and optionals."""
+    current: Any = model
+    for part in path:
+        if not (isinstance(current, type) and issubclass(current, BaseModel)):
+            return []
+        field = next(
+            (f for n, f in current.model_fields.items() if part in (n, f.alias)), None
+        ) if isinstance(part, str) else None
+        if field is None:
+            continue
+        current = _inner_model(field.annotation)
+    if isinstance(current, type) and issubclass(current, BaseModel):
+        return [f.alias or n for n, f in current.model_fields.items()]
+    return []
+
+
+def _inner_model(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        inner = _inner_model(argument)
+        if inner is not None:
+            return inner
+    return None
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _str_presenter(dumper: Any, data: str) -> Any:
+    style = "|" if "\n" in data else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _str_presenter)
+
+
+def dump_yaml(data: Any) -> str:
+    """``data`` as block-style YAML in the order given: the same input gives the same bytes."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
