@@ -1,0 +1,64 @@
+"""A capture: everything one collection brought back from one host, kept as it came.
+
+It can be judged without the host, replayed, attached to a ticket and compared with last month's.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CAPTURE_SCHEMA = "rackwright/capture/v1"
+
+
+class CommandOutput(BaseModel):
+    """One command's result.
+
+    Attributes:
+        state: ``done``; ``timeout`` (stopped by its deadline); ``capped`` (output beyond the cap, cut);
+            ``denied`` (needs root and ``sudo -n`` refused); ``missing`` (no such tool);
+            ``incomplete`` (the transfer ended before the bytes that were announced).
+        rc: exit status, None where it never ran.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    command: str
+    state: Literal["done", "timeout", "capped", "denied", "missing", "incomplete"]
+    rc: int | None = None
+    seconds: float = 0.0
+    stdout: str = ""
+    stderr: str = ""
+
+
+class Capture(BaseModel):
+    """One host's capture. ``problem`` is set, in one line, where the host could not be collected."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_: Literal["rackwright/capture/v1"] = Field(default=CAPTURE_SCHEMA, alias="schema")
+    host: str
+    started: str = ""
+    seconds: float = 0.0
+    problem: str = ""
+    problem_next: str = ""
+    outputs: dict[str, CommandOutput] = Field(default_factory=dict)
+
+    def write(self, directory: Path) -> Path:
+        """One file a host, whole or not at all."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{self.host}.json"
+        temporary = path.with_suffix(".part")
+        temporary.write_text(
+            json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False), encoding="utf-8"
+        )
+        temporary.replace(path)
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Capture:
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))

@@ -1,0 +1,108 @@
+"""What a judge sees of a host: outputs and parsed facts, or ``NotMeasured``.
+
+A judge never handles a missing tool, a timeout or an unreadable output: asking for it raises, and the
+runner turns that into an *error* verdict with the offending line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from checks.capture import Capture, CommandOutput
+from checks.registry import Command
+
+_REASONS = {
+    "timeout": "did not finish within {limit} s",
+    "capped": "printed more than {cap} bytes; the rest was not kept",
+    "denied": "needs root, and sudo -n was refused",
+    "missing": "is not installed on the host",
+    "incomplete": "came back incomplete: the connection ended before its last byte",
+}
+
+
+class NotMeasured(Exception):
+    """The value could not be read. Never a pass."""
+
+    def __init__(self, message: str, *, evidence: str = "") -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+class NA:
+    """The tool said that it has no such value (``N/A``), in its own words."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class HostView:
+    """One host's capture, read through the parsers, each output parsed once."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        *,
+        pool: str,
+        rack: str,
+        parse: Callable[[str, str], Any],
+        commands: Mapping[str, Command],
+    ) -> None:
+        self.name = capture.host
+        self.pool = pool
+        self.rack = rack
+        self.capture = capture
+        self._parse = parse
+        self._commands = commands
+        self._parsed: dict[str, Any] = {}
+
+    def output(self, command: Command) -> CommandOutput:
+        """The raw result, whatever its state.
+
+        Raises:
+            NotMeasured: the command was not part of this collection, or the host was not reached.
+        """
+        if self.capture.problem:
+            raise NotMeasured(self.capture.problem)
+        try:
+            return self.capture.outputs[command.key]
+        except KeyError:
+            raise NotMeasured(f"`{command.shell}` was not collected") from None
+
+    def text(self, command: Command) -> str:
+        """Standard output of a command that did its work.
+
+        Raises:
+            NotMeasured: it is missing, was refused, timed out, was cut, or failed.
+        """
+        out = self.output(command)
+        name = f"`{command.shell.split(' 2>')[0][:80]}`"
+        if out.state != "done":
+            reason = _REASONS[out.state].format(limit=command.timeout_s, cap=command.cap_bytes)
+            raise NotMeasured(f"{name} {reason}", evidence=_first_lines(out))
+        if out.rc not in command.ok_rcs:
+            raise NotMeasured(f"{name} ended with status {out.rc}: {_first_lines(out)}", evidence=_first_lines(out))
+        return out.stdout
+
+    def facts(self, command: Command) -> dict[str, Any]:
+        """The facts that the command's parser read.
+
+        Raises:
+            NotMeasured: as :meth:`text`, or the parser did not understand the output.
+        """
+        if command.key not in self._parsed:
+            parsed = self._parse(command.parser, self.text(command))
+            if not parsed.understood:
+                lines = "; ".join(str(p.text) for p in parsed.problems[:2]) or "no line of it was recognised"
+                raise NotMeasured(f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines)
+            self._parsed[command.key] = parsed.facts
+        facts: dict[str, Any] = self._parsed[command.key]
+        return facts
+
+
+def _first_lines(out: CommandOutput) -> str:
+    for text in (out.stderr, out.stdout):
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if lines:
+            return " / ".join(lines[:2])[:200]
+    return "it printed nothing"
