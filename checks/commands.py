@@ -25,8 +25,12 @@ IB_SYSFS = Command(
 )
 IP_LINK = Command("ip-link", "ip -d link show", parser="ip-link")
 KERNEL_LOG = Command("dmesg", "dmesg -T", parser="dmesg", root=True, cap_bytes=8_000_000)
-BMC_POWER = Command("ipmitool-dcmi", "ipmitool dcmi power reading", parser="ipmitool-dcmi", root=True, timeout_s=30)
-BMC_SENSORS = Command("ipmitool-sdr", "ipmitool sdr list full", parser="ipmitool-sensors", root=True, timeout_s=45)
+BMC_POWER = Command(
+    "ipmitool-dcmi", "ipmitool dcmi power reading", parser="ipmitool-dcmi", root=True, timeout_s=30
+)
+BMC_SENSORS = Command(
+    "ipmitool-sdr", "ipmitool sdr list full", parser="ipmitool-sensors", root=True, timeout_s=45
+)
 CMDLINE = Command("cmdline", "cat /proc/cmdline", parser="cmdline")
 MEMINFO = Command("meminfo", "cat /proc/meminfo", parser="meminfo")
 LSCPU = Command("lscpu", "lscpu", parser="lscpu")

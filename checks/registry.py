@@ -116,7 +116,9 @@ def check(
         for command in commands:
             known = _COMMANDS.setdefault(command.key, command)
             if known != command:
-                raise RegistryError(f"check {id}: command {command.key} is declared with another text elsewhere")
+                raise RegistryError(
+                    f"check {id}: command {command.key} is declared with another text elsewhere"
+                )
         CHECKS[id] = Check(
             id=id,
             title=title,

@@ -29,13 +29,6 @@ class NotMeasured(Exception):
         self.evidence = evidence
 
 
-class NA:
-    """The tool said that it has no such value (``N/A``), in its own words."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
 class HostView:
     """One host's capture, read through the parsers, each output parsed once."""
 
@@ -81,7 +74,9 @@ class HostView:
             reason = _REASONS[out.state].format(limit=command.timeout_s, cap=command.cap_bytes)
             raise NotMeasured(f"{name} {reason}", evidence=_first_lines(out))
         if out.rc not in command.ok_rcs:
-            raise NotMeasured(f"{name} ended with status {out.rc}: {_first_lines(out)}", evidence=_first_lines(out))
+            raise NotMeasured(
+                f"{name} ended with status {out.rc}: {_first_lines(out)}", evidence=_first_lines(out)
+            )
         return out.stdout
 
     def facts(self, command: Command) -> dict[str, Any]:
@@ -94,7 +89,9 @@ class HostView:
             parsed = self._parse(command.parser, self.text(command))
             if not parsed.understood:
                 lines = "; ".join(str(p.text) for p in parsed.problems[:2]) or "no line of it was recognised"
-                raise NotMeasured(f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines)
+                raise NotMeasured(
+                    f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines
+                )
             self._parsed[command.key] = parsed.facts
         facts: dict[str, Any] = self._parsed[command.key]
         return facts

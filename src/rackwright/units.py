@@ -14,8 +14,17 @@ WATTS = {"W": 1.0, "kW": 1e3, "MW": 1e6}
 TOKENS = {"tokens": 1.0, "k tokens": 1e3, "ki tokens": 1024.0, "M tokens": 1e6}
 RATIO = {"%": 1e-2, "x": 1.0}
 CELSIUS = {"C": 1.0, "°C": 1.0}
-BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
-         "TiB": 2.0**40}
+BYTES = {
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
 
 
 def parse_quantity(value: Any, units: dict[str, float], *, example: str, minimum: float = 0.0) -> float:
@@ -32,8 +41,11 @@ def parse_quantity(value: Any, units: dict[str, float], *, example: str, minimum
         raise ValueError(f'must be a number and a unit ({names}), such as "{example}"')
     number, unit = float(match.group(1).replace("_", "").replace(" ", "")), match.group(2) or ""
     if unit not in units:
-        raise ValueError(f'must be in one of {names}, such as "{example}"' if unit else
-                         f'must carry a unit ({names}), such as "{example}"')
+        raise ValueError(
+            f'must be in one of {names}, such as "{example}"'
+            if unit
+            else f'must carry a unit ({names}), such as "{example}"'
+        )
     result = number * units[unit]
     if not minimum <= result < float("inf"):
         raise ValueError(f"must be at least {minimum:g} and finite")
@@ -50,7 +62,9 @@ def _quantity(units: dict[str, float], example: str, base: str, minimum: float =
     return (
         BeforeValidator(parse),
         PlainSerializer(show, return_type=str),
-        WithJsonSchema({"type": "string", "examples": [example], "description": f"number and unit: {', '.join(units)}"}),
+        WithJsonSchema(
+            {"type": "string", "examples": [example], "description": f"number and unit: {', '.join(units)}"}
+        ),
     )
 
 

@@ -59,7 +59,9 @@ def read_text(path: Path, next_command: str) -> str:
     except UnicodeDecodeError as error:
         found = f"bytes that are not UTF-8 at offset {error.start}"
     raise CannotRun(
-        Problem(str(path), "must be a readable text file", found, "nothing can be done without it", next_command)
+        Problem(
+            str(path), "must be a readable text file", found, "nothing can be done without it", next_command
+        )
     )
 
 
@@ -81,7 +83,9 @@ def parse_yaml(text: str, source: str) -> Document:
         where = f"{source}:{mark.line + 1}" if mark else source
         what = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise InputErrors(
-            Problem(where, "must be valid YAML", str(what), "nothing in the file could be read", "mend that line")
+            Problem(
+                where, "must be valid YAML", str(what), "nothing in the file could be read", "mend that line"
+            )
         ) from None
     lines: dict[Path_, int] = {}
     problems: list[Problem] = []
@@ -160,7 +164,9 @@ def _problems(
 
 def _is_union_tag(part: str | int) -> bool:
     """pydantic puts names of union members into ``loc``; they stand in no file."""
-    return isinstance(part, str) and bool(re.search(r"[\[\](]", part) or part in _UNION_TAGS or part[:1].isupper())
+    return isinstance(part, str) and bool(
+        re.search(r"[\[\](]", part) or part in _UNION_TAGS or part[:1].isupper()
+    )
 
 
 _UNION_TAGS = {"bool", "int", "float", "str", "none"}
@@ -184,9 +190,11 @@ def _fields_at(model: type[BaseModel], path: Path_) -> list[str]:
     for part in path:
         if not (isinstance(current, type) and issubclass(current, BaseModel)):
             return []
-        field = next(
-            (f for n, f in current.model_fields.items() if part in (n, f.alias)), None
-        ) if isinstance(part, str) else None
+        field = (
+            next((f for n, f in current.model_fields.items() if part in (n, f.alias)), None)
+            if isinstance(part, str)
+            else None
+        )
         if field is None:
             continue
         current = _inner_model(field.annotation)

@@ -137,7 +137,10 @@ def plan_from_document(document: Document) -> Plan:
     data = migrate(dict(data), document.source)
     stated = data.pop("digest", None)
     plan = validated(
-        Plan, Document(document.source, data, document.lines), why="everything downstream reads it", next_command=again
+        Plan,
+        Document(document.source, data, document.lines),
+        why="everything downstream reads it",
+        next_command=again,
     )
     if stated != plan.digest:
         raise HandEditedPlan(

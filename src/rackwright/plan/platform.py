@@ -11,7 +11,9 @@ class Operator(Section):
     """``external``: somebody installs it, at least ``version`` is needed. ``helm``: this program does,
     from ``chart`` at ``version`` with ``digest``."""
 
-    name: Literal["gpu-operator", "network-operator", "leaderworkerset", "keda", "prometheus-operator", "gateway"]
+    name: Literal[
+        "gpu-operator", "network-operator", "leaderworkerset", "keda", "prometheus-operator", "gateway"
+    ]
     mode: Literal["external", "helm"] = "external"
     version: str
     namespace: str

@@ -1,0 +1,424 @@
+"""``nvidia-smi -q``: the full report (or the sections chosen with ``-d``) as indented text.
+
+A banner, timestamp, versions and the number of GPUs, then a block per GPU headed by its PCI address.
+Within a block, indentation makes the tree.  Units are printed and required (``41 C``, ``69.62 W``,
+``81559 MiB``, ``16x``), so that a value cut in the middle is noticed.
+
+Traps: with MIG on, MIG Device blocks come before the GPU's own sections and use the same names; driver 535
+renamed Clocks Throttle Reasons and Power Readings, 580 dropped Power Draw for average and instantaneous;
+610 appends ``[Deprecated; ...]`` to versions and prints KMD Version beside them; the SRAM counters were
+split in parity and SEC-DED; old boards have single and double bit counters with a total; GPU Memory and
+Module Power Readings hold lines of the same names as the GPU's.  Read on drivers 418 to 610.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from checks.parsers._core import NA, Facts, Reading, parser
+from checks.parsers._errors import nothing_read, tool_errors
+from checks.parsers._nvidia import (
+    Values,
+    active_reasons,
+    check_repeats,
+    first_number,
+    flag_problems,
+    gpu_problems,
+    new_gpu,
+    number_sum,
+    version,
+)
+from checks.parsers._values import na
+
+_LINE = re.compile(r"^(\s*)(\S.*?)\s*(?:\s:(?:\s(.*))?)?$")
+_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+_BANNER = "NVSMI LOG"
+
+
+@dataclass
+class Node:
+    key: str
+    value: str | None
+    indent: int
+    line: str
+    children: list[Node] = field(default_factory=list)
+
+    def all(self, *keys: str) -> list[Node]:
+        return [child for child in self.children if child.key.lower() in {key.lower() for key in keys}]
+
+    def get(self, *keys: str) -> Node | None:
+        found = self.all(*keys)
+        return found[0] if found else None
+
+
+class Block:
+    """One GPU's tree, with look-ups that notice keys which stand twice where they may stand once."""
+
+    def __init__(self, reading: Reading, where: str, root: Node) -> None:
+        self.reading = reading
+        self.where = where
+        self.root = root
+
+    def find(self, *path: str | tuple[str, ...]) -> Node | None:
+        node: Node | None = self.root
+        for step in path:
+            keys = (step,) if isinstance(step, str) else step
+            if node is None:
+                return None
+            found = node.all(*keys)
+            if len(found) > 1:
+                self.reading.contradiction(f"printed twice: {found[1].line.strip()}", self.where)
+            node = found[0] if found else None
+        return node
+
+    def value(self, *path: str | tuple[str, ...]) -> str | None:
+        """The value at ``path``; where a section on the way has a value (N/A) instead of lines, that."""
+        node: Node | None = self.root
+        for depth in range(1, len(path) + 1):
+            node = self.find(*path[:depth])
+            if node is None:
+                return None
+            if depth < len(path) and not node.children and node.value is not None:
+                return node.value if na(node.value) else None
+        return node.value if node else None
+
+
+def _tree(reading: Reading, lines: list[str], where: str) -> Node:
+    root = Node("", None, -1, "")
+    stack = [root]
+    for line in lines:
+        if not line.strip():
+            continue
+        match = _LINE.match(line.expandtabs(4))
+        if not match:
+            reading.unknown(line, where)
+            continue
+        indent, key, value = len(match.group(1)), match.group(2), match.group(3)
+        if value is None and re.search(r"\s:\s*$", line):
+            value = ""
+        node = Node(key.rstrip(), value, indent, line)
+        while stack[-1].indent >= indent:
+            stack.pop()
+        stack[-1].children.append(node)
+        stack.append(node)
+    return root
+
+
+# A section that is printed at all is printed whole: what must be in it, by its names.
+_WHOLE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "mig mode": (("current",), ("pending",)),
+    "ecc mode": (("current",), ("pending",)),
+    "ecc errors": (("volatile",), ("aggregate",)),
+    "retired pages": (("single bit ecc",), ("double bit ecc",), ("pending", "pending page blacklist")),
+    "remapped rows": (
+        ("correctable error",),
+        ("uncorrectable error",),
+        ("pending",),
+        ("remapping failure occurred",),
+    ),
+    "fb memory usage": (("total",), ("used",)),
+    "fabric": (("state",), ("status",)),
+    "clocks event reasons": (("idle",), ("sw power cap",), ("hw slowdown",), ("sw thermal slowdown",)),
+    "clocks throttle reasons": (("idle",), ("sw power cap",), ("hw slowdown",)),
+    "temperature": (("gpu current temp", "gpu"),),
+    "gpu power readings": (
+        ("power draw", "average power draw", "instantaneous power draw"),
+        ("current power limit", "power limit", "gpu ceiling power limit"),
+    ),
+    "power readings": (("power draw",), ("power limit", "current power limit")),
+}
+# Sections of a full report, with the driver branch from which on every GPU has them.
+_FULL: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (0, ("persistence mode",)),
+    (0, ("pci",)),
+    (0, ("fan speed",)),
+    (0, ("clocks throttle reasons", "clocks event reasons")),
+    (0, ("fb memory usage",)),
+    (0, ("ecc mode",)),
+    (0, ("ecc errors",)),
+    (0, ("retired pages",)),
+    (460, ("remapped rows",)),
+    (0, ("temperature",)),
+    (0, ("power readings", "gpu power readings")),
+    (530, ("fabric",)),
+    (0, ("processes",)),
+)
+
+
+def _check_whole(block: Block, driver: str) -> None:
+    root, reading, where = block.root, block.reading, block.where
+    for section in root.children:
+        required = _WHOLE.get(section.key.lower())
+        if required is None:
+            if not section.children and section.value is None:
+                reading.truncated(f"section without lines: {section.line.strip()}", where)
+            continue
+        if section.value is not None and not section.children:
+            if not na(section.value) and section.value.strip():
+                reading.unknown(section.line, where)
+            continue
+        for names in required:
+            if not section.all(*names):
+                reading.truncated(f"{section.key} without {names[0].title()}", where)
+    for section in root.all("clocks event reasons", "clocks throttle reasons"):
+        slow = section.get("hw slowdown")
+        if slow and slow.children and not (slow.get("hw thermal slowdown") and slow.get("hw power brake slowdown")):
+            reading.truncated("HW Slowdown without its reasons", where)
+        if slow and not slow.children and section.key.lower() == "clocks event reasons":
+            reading.truncated("HW Slowdown without its reasons", where)
+    link = block.find("pci", "gpu link info")
+    pci = block.find("pci")
+    if pci is not None and pci.children:
+        for path in (("pcie generation", "max"), ("pcie generation", "current")):
+            if link is None or block.value("pci", "gpu link info", *path) is None:
+                reading.truncated(f"GPU Link Info without PCIe Generation {path[-1].title()}", where)
+        for name in ("max", "current"):
+            if link is not None and block.value("pci", "gpu link info", "link width", name) is None:
+                reading.truncated(f"GPU Link Info without Link Width {name.title()}", where)
+    major = int(driver.split(".")[0]) if driver.split(".")[0].isdigit() else 0
+    if root.get("product name") and len(root.children) > 3:
+        for since, names in _FULL:
+            if major >= since and not root.all(*names):
+                reading.truncated(f"no section {names[0].title()}", where)
+    elif root.get("product brand") or root.get("product architecture"):
+        reading.truncated("no Product Name", where)
+
+
+def _ecc_counters(block: Block, scope: str) -> int | float | NA | None:
+    """The uncorrectable errors of ``scope`` (volatile or aggregate)."""
+    values = Values(block.reading, block.where)
+    section = block.find("ecc errors", scope)
+    if section is None:
+        outer = block.find("ecc errors")
+        return na(outer.value) if outer is not None and outer.value is not None else None
+    if not section.children:
+        return na(section.value) if section.value is not None else None
+    double = section.get("double bit")
+    if double is not None:
+        if double.value is not None and not double.children:
+            return values.number(double.value)
+        total = double.get("total")
+        if total is None:
+            block.reading.truncated(f"Double Bit of {scope} without Total", block.where)
+            return None
+        printed = values.number(total.value)
+        if isinstance(printed, NA):
+            parts = [values.number(node.value) for node in double.children if node is not total]
+            return first_number([number_sum(parts), printed])
+        return printed
+    counters = [node for node in section.children if "uncorrectable" in node.key.lower()]
+    names = [node.key.lower() for node in counters]
+    if len(set(names)) != len(names):
+        block.reading.contradiction(f"{scope} counters stand twice", block.where)
+    parity = any("parity" in name for name in names)
+    wanted = {"dram uncorrectable"} | (
+        {"sram uncorrectable parity", "sram uncorrectable sec-ded"}
+        if parity or any("sec-ded" in name for name in names)
+        else {"sram uncorrectable"}
+    )
+    if not wanted <= set(names):
+        block.reading.truncated(f"{scope} ECC errors without {', '.join(sorted(wanted - set(names)))}", block.where)
+    return number_sum(values.number(node.value) for node in counters)
+
+
+def _gpu_facts(block: Block, address: str) -> Facts:
+    gpu = new_gpu()
+    values = Values(block.reading, block.where)
+    gpu["pci_bus_id"] = address
+    printed = block.value("pci", "bus id")
+    if printed and printed.strip().lower() != address.lower():
+        block.reading.contradiction(f"GPU {address} has the Bus Id {printed.strip()}", block.where)
+    gpu["product"] = values.text(block.value("product name"))
+    gpu["uuid"] = values.text(block.value("gpu uuid"))
+    gpu["persistence_mode"] = values.boolean(block.value("persistence mode"))
+    for mode in ("mig", "ecc"):
+        gpu[f"{mode}_current"] = values.boolean(block.value(f"{mode} mode", "current"))
+        gpu[f"{mode}_pending"] = values.boolean(block.value(f"{mode} mode", "pending"))
+    gpu["ecc_uncorrected_volatile"] = _ecc_counters(block, "volatile")
+    gpu["ecc_uncorrected_aggregate"] = _ecc_counters(block, "aggregate")
+    gpu["remapped_pending"] = values.boolean(block.value("remapped rows", "pending"))
+    gpu["remap_failure"] = values.boolean(block.value("remapped rows", "remapping failure occurred"))
+    gpu["remapped_uncorrectable"] = values.number(block.value("remapped rows", "uncorrectable error"))
+    gpu["retired_pending"] = values.boolean(block.value("retired pages", ("pending", "pending page blacklist")))
+    gpu["retired_single_bit"] = values.number(block.value("retired pages", "single bit ecc"))
+    gpu["retired_double_bit"] = values.number(block.value("retired pages", "double bit ecc"))
+    gpu["temperature_c"] = values.number(block.value("temperature", ("gpu current temp", "gpu")), ("C",))
+    margin = ("gpu t.limit temp", "gpu current t.limit temp")
+    gpu["temperature_tlimit_c"] = values.number(block.value("temperature", margin), ("C",))
+    gpu["memory_temperature_c"] = values.number(block.value("temperature", "memory current temp"), ("C",))
+    gpu["fan_percent"] = values.number(block.value("fan speed"), ("%",))
+    power = ("gpu power readings", "power readings")
+    gpu["power_draw_w"] = first_number(
+        values.number(block.value(power, name), ("W",))
+        for name in ("power draw", "instantaneous power draw", "average power draw")
+    )
+    limit = ("current power limit", "power limit")
+    ceiling = block.value(power, "gpu ceiling power limit", limit)
+    gpu["power_limit_w"] = values.number(ceiling or block.value(power, limit), ("W",))
+    for fact, name in (("current", "current"), ("max", "max"), ("device_max", "device max"), ("host_max", "host max")):
+        gpu[f"pcie_gen_{fact}"] = values.number(block.value("pci", "gpu link info", "pcie generation", name))
+    for name in ("current", "max"):
+        gpu[f"pcie_width_{name}"] = values.width(block.value("pci", "gpu link info", "link width", name))
+    gpu["clocks_active_reasons"] = _clock_reasons(block)
+    gpu["fabric_state"] = values.text(block.value("fabric", "state"))
+    gpu["fabric_status"] = values.text(block.value("fabric", "status"))
+    gpu["fabric_clique"] = values.number(block.value("fabric", ("cliqueid", "clique id")))
+    gpu["fabric_health"] = values.text(block.value("fabric", "health", "summary"))
+    gpu["memory_total_mib"] = values.number(block.value("fb memory usage", "total"), ("MiB", "MB"))
+    gpu["memory_used_mib"] = values.number(block.value("fb memory usage", "used"), ("MiB", "MB"))
+    gpu["recovery_action"] = values.text(block.value("gpu recovery action"))
+    return gpu
+
+
+def _clock_reasons(block: Block) -> list[str] | NA | None:
+    section = block.find(("clocks event reasons", "clocks throttle reasons"))
+    if section is None:
+        return None
+    if not section.children:
+        return na(section.value or "")
+    nodes = [node for child in section.children for node in (child, *child.children)]
+    keys = [node.key.lower() for node in nodes]
+    if len(keys) != len(set(keys)):
+        block.reading.contradiction("a clocks reason stands twice", block.where)
+    return active_reasons(block.reading, block.where, [(node.key, node.value or "") for node in nodes])
+
+
+def _flags(block: Block) -> dict[str, str | None]:
+    flags: dict[str, str | None] = {
+        name: block.value("fabric", "health", name.replace("_", " "))
+        for name in (
+            "bandwidth",
+            "route_recovery_in_progress",
+            "route_unhealthy",
+            "access_timeout_recovery",
+            "incorrect_configuration",
+        )
+    }
+    flags["sram_threshold_exceeded"] = block.value("ecc errors", "aggregate", "sram threshold exceeded")
+    for name in ("channel_repair_pending", "tpc_repair_pending", "unrepairable_memory"):
+        flags[name] = block.value("ecc errors", name.replace("_", " "))
+    for name in ("reset_required", "drain_and_reset_recommended"):
+        flags[name] = block.value("gpu reset status", name.replace("_", " "))
+    return flags
+
+
+def _fragment(lines: list[str]) -> bool:
+    """Whether the lines are a piece of a GPU's block: a section's name with indented lines under it."""
+    names = {line.strip().lower() for line in lines if line.strip() and " :" not in line}
+    return bool(names & set(_WHOLE))
+
+
+def _sniff(text: str) -> int:
+    if _BANNER in text:
+        return 95
+    if "<" in text[:200]:
+        return 0
+    if re.search(r"^Attached GPUs\s+:", text, re.M):
+        return 90
+    lines = text.split("\n")[:400]
+    return 40 if _fragment(lines) and re.search(r"^\s{4,}\S.*\s:\s", text, re.M) else 0
+
+
+@parser(
+    "nvidia-smi-q",
+    "nvidia-smi -q (text)",
+    ("nvidia-smi -q", "nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER"),
+    _sniff,
+)
+def parse_nvidia_smi_q(text: str) -> Reading:
+    reading = Reading(
+        {"driver_version": None, "cuda_version": None, "attached_gpus": None, "gpus": None},
+    )
+    header: list[str] = []
+    blocks: list[tuple[str | None, list[str]]] = []
+    for line in text.split("\n"):
+        match = _GPU.match(line)
+        if match:
+            blocks.append((match.group(1), []))
+        elif blocks:
+            blocks[-1][1].append(line)
+        else:
+            header.append(line)
+    head = Block(reading, "output", _tree(Reading({}), [line for line in header if not line.startswith("=")], "output"))
+    if not blocks and _fragment(header):
+        start = next(i for i, line in enumerate(header) if line[:1] == " ")
+        blocks.append((None, header[start:]))
+        reading.truncated("a piece of the report: neither banner nor GPU address")
+    elif not blocks and head.value("attached gpus") is None:
+        nothing_read(reading, text, "nvidia-smi -q")
+        return reading
+    tool_errors(reading, "\n".join(line for line in text.split("\n") if " : " not in line))
+    _read_head(reading, head)
+    driver = reading.facts["driver_version"]
+    gpus: list[Facts] = []
+    for position, (address, lines) in enumerate(blocks):
+        where = f"gpu {position}"
+        while lines and not lines[-1].strip():
+            lines.pop()
+        stray = [line for line in lines if line.strip() and not line[0].isspace()]
+        lines = [line for line in lines if not line.strip() or line[0].isspace()]
+        for line in stray:
+            if not _warning(line):
+                reading.unknown(line, where)
+        block = Block(reading, where, _tree(reading, lines, where))
+        if lines and lines[-1].strip() and _LINE.match(lines[-1]) is not None and " :" not in lines[-1]:
+            reading.truncated(f"ends with: {lines[-1].strip()}", where)
+        elif lines and re.search(r"\s:\s*$", lines[-1]) and not text.endswith("\n"):
+            reading.truncated(f"ends with: {lines[-1].strip()}", where)
+        if not block.root.children:
+            reading.truncated(f"GPU {address} has no lines", where)
+        gpu = _gpu_facts(block, address or "")
+        if address is None:
+            gpu["pci_bus_id"] = None
+        _check_whole(block, driver if isinstance(driver, str) else "")
+        gpu_problems(reading, where, gpu)
+        flag_problems(reading, where, _flags(block))
+        gpus.append(gpu)
+        _same_sections(reading, where, gpus, blocks, position)
+    reading.facts["gpus"] = gpus
+    attached = reading.facts["attached_gpus"]
+    if blocks and blocks[0][0] is not None:
+        if attached is None:
+            reading.truncated("the line Attached GPUs is missing")
+        elif attached != len(gpus):
+            reading.contradiction(f"{attached} GPUs attached, {len(gpus)} printed")
+    elif not blocks:
+        reading.contradiction(f"{attached} GPUs attached, none printed") if attached else None
+    check_repeats(reading, gpus)
+    return reading
+
+
+def _warning(line: str) -> bool:
+    return bool(re.match(r"\s*(?:warning|note|info)\b", line, re.I)) or line.startswith("#")
+
+
+def _read_head(reading: Reading, head: Block) -> None:
+    values = Values(reading, "output")
+    facts = reading.facts
+    facts["driver_version"] = version(head.value("driver version") or head.value("kmd version"))
+    facts["cuda_version"] = version(head.value("cuda version") or head.value("cuda umd version"))
+    facts["attached_gpus"] = values.number(head.value("attached gpus"))
+
+
+def _same_sections(
+    reading: Reading,
+    where: str,
+    gpus: list[Facts],
+    blocks: list[tuple[str | None, list[str]]],
+    position: int,
+) -> None:
+    """GPUs of one product print the same sections; one that lacks some was cut."""
+    if position == 0 or gpus[0]["product"] != gpus[position]["product"]:
+        return
+
+    def names(lines: list[str]) -> set[str]:
+        return {
+            line.split(" :")[0].strip()
+            for line in lines
+            if line.strip() and len(line) - len(line.lstrip()) == 4 and "MIG Device" not in line
+        }
+
+    missing = names(blocks[0][1]) ^ names(blocks[position][1])
+    if missing:
+        reading.truncated(f"GPU 0 and {where} differ in sections: {', '.join(sorted(missing)[:5])}", where)
