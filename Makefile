@@ -1,0 +1,48 @@
+# Every target does its own set-up. Nothing outside the checkout is changed but what apt installs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
+
+.PHONY: help demo test lint types imports golden docs bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): requirements.lock pyproject.toml
+	@tools/setup.sh $(VENV)
+	@rm -f $(VENV)/.stamp-* && touch $@
+
+demo: $(STAMP) ## size, render, raise a simulated rack, run the preflight, write the report
+	@$(PY) -m tools.demo
+
+test: $(STAMP) ## linters, types, import contracts, then all tests
+	@$(MAKE) --no-print-directory lint types imports
+	$(PY) -m pytest
+
+lint: $(STAMP) ## ruff: format and rules
+	$(VENV)/bin/ruff format --check -q .
+	$(VENV)/bin/ruff check -q .
+
+types: $(STAMP) ## mypy, strict
+	$(VENV)/bin/mypy
+
+imports: $(STAMP) ## the boundaries between the parts
+	$(VENV)/bin/lint-imports
+
+golden: $(STAMP) ## regenerate every golden file; review the diff
+	RACKWRIGHT_GOLDEN=write $(PY) -m pytest -q -m "not rack" || true
+	@git --no-pager diff --stat
+
+docs: $(STAMP) ## regenerate what the docs print from the program
+	$(PY) -m tools.docs
+
+bench: $(STAMP) ## benchmarks, side by side; medians of 3
+	$(PY) -m benchmarks.preflight
+
+lock: ## resolve the dependencies again into requirements.lock
+	@tools/lock.sh
+
+clean: ## remove what the targets made in the checkout
+	rm -rf $(VENV) build results .pytest_cache .mypy_cache .ruff_cache .hypothesis
