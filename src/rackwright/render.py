@@ -23,7 +23,7 @@ def render(template: str, view: Mapping[str, Any]) -> str:
     try:
         return environment().get_template(template).render(view)
     except jinja2.TemplateNotFound as error:
-        raise CannotRun(_not_found(error.name or template)) from None
+        raise CannotRun(_not_found(str(error.name or template))) from None
     except jinja2.TemplateSyntaxError as error:
         raise CannotRun(
             _broken(
@@ -63,15 +63,11 @@ def environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES, encoding="utf-8"),
         undefined=jinja2.StrictUndefined,
-        autoescape=_is_html,
+        autoescape=jinja2.select_autoescape(["html", "html.j2"], default_for_string=False),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def _is_html(name: str | None) -> bool:
-    return (name or "").removesuffix(".j2").endswith((".html", ".htm"))
 
 
 def _not_found(name: str) -> Problem:
