@@ -1,0 +1,353 @@
+"""What a run found, in the order a person needs it: the headline, findings, what is open, what to do next."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import groupby
+
+from checks.registry import Check
+from checks.report.text import first_sentence, folded, natural, one_line, plural
+from rackwright.verdict import Load, Result, Results, Severity, Status
+
+Registry = Mapping[str, Check]
+
+OPEN = "open"
+UNREACHABLE = "unreachable"
+NOT_CHECKED = "not-checked"
+"""Display states beside the statuses: a reading below full load, a host without a verdict."""
+
+SYMBOLS: dict[str, str] = {
+    Status.PASS: "✓",
+    Status.FAIL: "✗",
+    Status.WARN: "!",
+    Status.ERROR: "?",
+    Status.NOT_APPLICABLE: "–",
+    OPEN: "○",
+    UNREACHABLE: "⊘",
+    NOT_CHECKED: "·",
+}
+WORDS: dict[str, str] = {
+    Status.PASS: "pass",
+    Status.FAIL: "fail",
+    Status.WARN: "warn",
+    Status.ERROR: "not measured",
+    Status.NOT_APPLICABLE: "not applicable",
+    OPEN: "open until full load",
+    UNREACHABLE: "unreachable",
+    NOT_CHECKED: "not checked",
+}
+LOADS = {Load.IDLE: "at idle", Load.PARTIAL: "at partial load", Load.FULL: "at full load"}
+_WEIGHT = {Severity.CRITICAL: 0, Severity.MAJOR: 1, Severity.WARN: 2, Severity.INFO: 3}
+
+
+class Verdict(StrEnum):
+    """The headline. ``INCOMPLETE``: nothing failed, but not everything was proven."""
+
+    READY = "READY"
+    NOT_READY = "NOT READY"
+    INCOMPLETE = "INCOMPLETE"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Subjects on which the same was found."""
+
+    subjects: tuple[str, ...]
+    expected: str
+    actual: str
+    message: str
+    where: str
+    load: str
+
+    @property
+    def found(self) -> str:
+        """What was there, where in the subject, and at which load; the message where there is no value."""
+        value = self.actual or self.message or "no value"
+        return value + (f" · {self.where}" if self.where else "") + (f" ({self.load})" if self.load else "")
+
+    @property
+    def detail(self) -> str:
+        """The message, where :attr:`found` does not already say it."""
+        return self.message if self.actual and self.message != self.actual else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """All verdicts of one check with one status. ``command``: what to run by hand to look closer."""
+
+    check: str
+    title: str
+    status: str
+    severity: Severity
+    scope: str
+    why: str
+    remedy: str
+    command: str
+    reversible: bool | None
+    source: str
+    groups: tuple[Group, ...]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(s for g in self.groups for s in g.subjects)
+
+    @property
+    def expected(self) -> str:
+        """What was expected, where it is the same for all."""
+        values = {g.expected for g in self.groups}
+        return values.pop() if len(values) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """Hosts that could not be collected for the same reason, and how to look closer."""
+
+    hosts: tuple[str, ...]
+    reason: str
+    next: str
+
+
+@dataclass(frozen=True)
+class Step:
+    text: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run, ready to be shown."""
+
+    verdict: Verdict
+    sentence: str
+    plan: str
+    digest: str
+    inventory: str
+    started: str
+    seconds: float
+    hosts: tuple[str, ...]
+    failures: tuple[Finding, ...]
+    errors: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]
+    open: tuple[Finding, ...]
+    unreachable: tuple[Unreachable, ...]
+    not_checked: tuple[str, ...]
+    counts: tuple[tuple[str, int], ...]
+    total: int
+    checks: int
+    next: tuple[Step, ...]
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        return self.failures + self.errors
+
+
+def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
+    """Everything that the summary, the page and the ticket show of ``results``."""
+    judged = [r for r in results.results if r.subject not in results.unreachable]
+    state = open_readings(judged)
+
+    def of(keep: Callable[[Result], bool]) -> tuple[Finding, ...]:
+        return _findings([r for r in judged if keep(r)], registry)
+
+    failures = of(lambda r: r.status is Status.FAIL and r.blocking)
+    errors = of(lambda r: r.status is Status.ERROR)
+    warnings = of(
+        lambda r: (
+            r.status in (Status.WARN, Status.FAIL) and not r.blocking and (r.check, r.subject) not in state
+        )
+    )
+    waiting = of(lambda r: (r.check, r.subject) in state)
+    unreachable = _unreachable(results)
+    seen = {r.subject for r in judged}
+    unseen = (h for h in results.hosts if h not in seen and h not in results.unreachable)
+    not_checked = tuple(sorted(unseen, key=natural))
+    doubts = bool(errors or unreachable or not_checked or waiting or not judged)
+    verdict = Verdict.NOT_READY if failures else Verdict.INCOMPLETE if doubts else Verdict.READY
+    report = Report(
+        verdict=verdict,
+        sentence=_sentence(results, failures, errors, waiting, not_checked),
+        plan=one_line(results.plan),
+        digest=results.plan_digest[:12],
+        inventory=one_line(results.inventory),
+        started=one_line(results.started),
+        seconds=results.seconds,
+        hosts=results.hosts,
+        failures=failures,
+        errors=errors,
+        warnings=warnings,
+        open=waiting,
+        unreachable=unreachable,
+        not_checked=not_checked,
+        counts=_counts(judged, state),
+        total=len(judged),
+        checks=len({r.check for r in judged}),
+        next=(),
+    )
+    return replace(report, next=_next(report, file))
+
+
+def open_readings(results: Iterable[Result]) -> set[tuple[str, str]]:
+    """Check and subject of good readings that were taken below full load and never at it."""
+    loaded = [r for r in results if r.load is not None]
+    at_full = {(r.check, r.subject) for r in loaded if r.load is Load.FULL}
+    return {
+        (r.check, r.subject)
+        for r in loaded
+        if r.load is not Load.FULL and r.status in (Status.PASS, Status.WARN)
+    } - at_full
+
+
+def display_state(result: Result, waiting: set[tuple[str, str]]) -> str:
+    """The status as shown: a reading that waits for full load is neither a pass nor a warning."""
+    good = result.status in (Status.PASS, Status.WARN)
+    return OPEN if good and (result.check, result.subject) in waiting else str(result.status)
+
+
+def _counts(results: list[Result], waiting: set[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
+    tally = dict.fromkeys(
+        (Status.FAIL, Status.ERROR, Status.WARN, OPEN, Status.PASS, Status.NOT_APPLICABLE), 0
+    )
+    for result in results:
+        tally[display_state(result, waiting)] += 1
+    return tuple((str(state), count) for state, count in tally.items())
+
+
+def _findings(results: list[Result], registry: Registry) -> tuple[Finding, ...]:
+    ordered = sorted(results, key=lambda r: (r.check, r.severity))
+    found = [
+        _finding(list(same), registry) for _, same in groupby(ordered, key=lambda r: (r.check, r.severity))
+    ]
+    return tuple(sorted(found, key=lambda f: (_WEIGHT[f.severity], -len(f.subjects), f.check)))
+
+
+def _finding(results: list[Result], registry: Registry) -> Finding:
+    first = results[0]
+    check = registry.get(first.check)
+    remedies = {r.remedy for r in results if r.remedy}
+    own = remedies.pop() if len(remedies) == 1 else ""
+    remedy = (own or (check.remedy if check else first.remedy)).strip()
+    unmeasured = first.status is Status.ERROR
+    ours = check is not None and remedy == check.remedy.strip()
+    return Finding(
+        check=first.check,
+        title=one_line(check.title if check else first.title) or first.check,
+        status=str(first.status),
+        severity=first.severity,
+        scope=first.scope,
+        why=first_sentence(check.why) if check else "",
+        remedy="" if unmeasured and ours else remedy,
+        command=_command(first, check),
+        reversible=check.reversible if check else None,
+        source=check.source if check else "",
+        groups=_groups(results),
+    )
+
+
+def _command(result: Result, check: Check | None) -> str:
+    if result.evidence and result.evidence[0].command:
+        return result.evidence[0].command.strip()
+    return check.commands[0].shell if check and check.commands else ""
+
+
+def _groups(results: list[Result]) -> tuple[Group, ...]:
+    same: dict[tuple[str, ...], list[str]] = {}
+    for r in results:
+        load = LOADS[r.load] if r.load else ""
+        told = any(w in r.message or w in r.actual for w in r.where)
+        where = "" if told else folded(map(one_line, r.where), 80)
+        key = (one_line(r.expected), one_line(r.actual), one_line(r.message), where, load)
+        same.setdefault(key, []).append(one_line(r.subject))
+    groups = [Group(tuple(sorted(s, key=natural)), *key) for key, s in same.items()]
+    return tuple(
+        sorted(groups, key=lambda g: (-len(g.subjects), natural(g.subjects[0]), g.actual, g.message))
+    )
+
+
+def _unreachable(results: Results) -> tuple[Unreachable, ...]:
+    same: dict[str, list[str]] = {}
+    for host, reason in results.unreachable.items():
+        told = one_line(_named(host).sub("HOST", reason)).removeprefix("HOST: ")
+        same.setdefault(told, []).append(host)
+    groups = []
+    for reason, hosts in same.items():
+        ordered = sorted(hosts, key=natural)
+        shown = reason.replace("HOST", one_line(ordered[0])) if len(ordered) == 1 else reason
+        command = f"ssh -o BatchMode=yes -o ConnectTimeout=10 {shlex.quote(one_line(ordered[0]))} true"
+        groups.append(Unreachable(tuple(one_line(h) for h in ordered), shown, command))
+    return tuple(sorted(groups, key=lambda u: (-len(u.hosts), natural(u.hosts[0]))))
+
+
+def _named(host: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+
+
+def _sentence(
+    results: Results,
+    failures: tuple[Finding, ...],
+    errors: tuple[Finding, ...],
+    waiting: tuple[Finding, ...],
+    not_checked: tuple[str, ...],
+) -> str:
+    parts = []
+    if failures:
+        parts.append(f"{plural(len(failures), 'check')} failed on {_reach(failures, results)}")
+    if errors:
+        parts.append(f"{plural(len(errors), 'check')} could not be measured on {_reach(errors, results)}")
+    if results.unreachable:
+        parts.append(f"{plural(len(results.unreachable), 'host')} unreachable")
+    if not_checked:
+        parts.append(f"{plural(len(not_checked), 'host')} not checked")
+    if waiting:
+        parts.append(f"{plural(len(waiting), 'check')} open until full load")
+    if not results.results:
+        parts.append("nothing was measured")
+    return "; ".join(parts) or f"every check passed on {plural(len(results.hosts), 'host')}"
+
+
+def _reach(findings: tuple[Finding, ...], results: Results) -> str:
+    subjects = {(f.scope, s) for f in findings for s in f.subjects}
+    parts = []
+    for scope in ("host", "rack", "pool"):
+        count = sum(1 for kind, _ in subjects if kind == scope)
+        if scope == "host" and count:
+            parts.append(f"{count:,} of {plural(len(results.hosts), 'host')}")
+        elif count:
+            parts.append(plural(count, scope))
+    return ", ".join(parts)
+
+
+def _next(report: Report, file: str) -> tuple[Step, ...]:
+    run = f"pytest checks --hosts {shlex.quote(report.inventory or 'hosts.ini')}"
+    away = sorted((*(h for u in report.unreachable for h in u.hosts), *report.not_checked), key=natural)
+    steps = []
+    if report.failures:
+        again = run + _only(report.failures)
+        steps.append(Step("apply the remedies above, then judge these checks again", again))
+    if report.errors:
+        again = run + _only(report.errors)
+        steps.append(Step("make what could not be measured measurable, then run it again", again))
+    if away:
+        steps.append(Step(f"reach {folded(away, 60)}, then run everything again", run))
+    if report.open:
+        again = run + _only(report.open)
+        steps.append(Step("put the hosts under full load, then take the open readings again", again))
+    if report.verdict is Verdict.READY:
+        steps.append(
+            Step("stand the plan up, then prove it under load", "pulumi preview --diff && pulumi up")
+        )
+    if file:
+        page = re.sub(r"\.json$", "", file) + ".html"
+        show = f"rackwright report {shlex.quote(file)} -o {shlex.quote(page)}"
+        steps.append(Step("see every verdict with its evidence", show))
+    return tuple(steps)
+
+
+def _only(findings: tuple[Finding, ...]) -> str:
+    """The selection of these checks, where it is short and their names are harmless in a shell."""
+    ids = sorted({f.check for f in findings})
+    safe = all(re.fullmatch(r"[a-z0-9-]+", name) for name in ids)
+    return f' -k "{" or ".join(ids)}"' if safe and len(ids) <= 8 else ""
