@@ -1,0 +1,1 @@
+"""Engines: what pinned versions accept and export."""
