@@ -63,8 +63,6 @@ def _head(reading: Reading, address: str, rest: str) -> Facts:
         ids = _IDS.findall(named.group(3))
         if ids:
             device["vendor_id"], device["device_id"] = ids[-1][0].lower(), ids[-1][1].lower()
-        else:
-            reading.truncated(f"no [vendor:device]: {address} {rest}", address)
     elif ": " in rest:
         device["class"] = rest.split(": ", 1)[0].strip()
     else:
@@ -134,6 +132,10 @@ def _parse(text: str, what: str) -> Reading:
         for cap, status in (("LnkCap:", "LnkSta:"), ("ACSCap:", "ACSCtl:")):
             if cap in seen and status not in seen:
                 reading.truncated(f"{address} has {cap} without {status}", address)
+    without = [device["address"] for device in devices if device["device_id"] is None]
+    if len(without) < len(devices) - len(without):
+        for address in without[:5]:
+            reading.truncated(f"no [vendor:device] at {address}", address)
     addresses = [device["address"] for device in devices]
     if len(set(addresses)) != len(addresses):
         reading.contradiction("a device stands twice")
