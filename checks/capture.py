@@ -20,7 +20,8 @@ class CommandOutput(BaseModel):
     Attributes:
         state: ``done``; ``timeout`` (stopped by its deadline); ``capped`` (output beyond the cap, cut);
             ``denied`` (needs root and ``sudo -n`` refused); ``missing`` (no such tool);
-            ``incomplete`` (the transfer ended before the bytes that were announced).
+            ``incomplete`` (the transfer ended before the bytes that were announced); ``skipped`` (not
+            started, ``stderr`` says why: the host's time was used up, or the tool hung before).
         rc: exit status, None where it never ran.
     """
 
@@ -28,7 +29,7 @@ class CommandOutput(BaseModel):
 
     key: str
     command: str
-    state: Literal["done", "timeout", "capped", "denied", "missing", "incomplete"]
+    state: Literal["done", "timeout", "capped", "denied", "missing", "incomplete", "skipped"]
     rc: int | None = None
     seconds: float = 0.0
     stdout: str = ""
@@ -36,7 +37,11 @@ class CommandOutput(BaseModel):
 
 
 class Capture(BaseModel):
-    """One host's capture. ``problem`` is set, in one line, where the host could not be collected."""
+    """One host's capture.
+
+    ``problem`` is set, in one line, where the host could not be collected; ``cut`` where the collection
+    ended early and what came before is kept.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -46,6 +51,7 @@ class Capture(BaseModel):
     seconds: float = 0.0
     problem: str = ""
     problem_next: str = ""
+    cut: str = ""
     outputs: dict[str, CommandOutput] = Field(default_factory=dict)
 
     def write(self, directory: Path) -> Path:

@@ -17,6 +17,7 @@ _REASONS = {
     "capped": "printed more than {cap} bytes; the rest was not kept",
     "denied": "needs root, and sudo -n was refused",
     "missing": "is not installed on the host",
+    "skipped": "was {note}",
     "incomplete": "came back incomplete: the connection ended before its last byte",
 }
 
@@ -71,7 +72,7 @@ class HostView:
         out = self.output(command)
         name = f"`{command.shell.split(' 2>')[0][:80]}`"
         if out.state != "done":
-            reason = _REASONS[out.state].format(limit=command.timeout_s, cap=command.cap_bytes)
+            reason = _REASONS[out.state].format(limit=command.timeout_s, cap=command.cap_bytes, note=out.stderr)
             raise NotMeasured(f"{name} {reason}", evidence=_first_lines(out))
         if out.rc not in command.ok_rcs:
             raise NotMeasured(

@@ -1,0 +1,352 @@
+"""One POSIX-sh script per host, and the reading of what it sends back.
+
+The script runs every command once under a deadline, keeps each output in a capped file of its one
+temporary directory, and sends frames: a header, the byte counts, then exactly those bytes. The last line
+says how many commands were run, so a transfer that was cut is never taken for a complete one.
+
+    \\n@rw NONCE frame COMMANDS FILES
+    INDEX STATE RC MS              one line a command
+    BYTES INDEX.o                  one line a non-empty file (`.o` stdout, `.e` stderr), as wc(1) prints it
+    …bytes…
+    \\n@rw NONCE end COMMANDS
+
+The nonce is new for every collection: no output can be mistaken for a frame, and whatever a login prints
+before the first frame is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from checks.capture import CommandOutput
+from checks.registry import Check, Command, expectation
+from rackwright.plan.base import NotApplicable
+
+State = Literal["done", "timeout", "capped", "denied", "missing", "incomplete", "skipped"]
+
+VARIABLES: Mapping[str, str] = {
+    "RW_MODEL_DIR": "storage.model_dir",
+    "RW_TOOLS": "tools",
+    "RW_NTP": "os.ntp",
+    "RW_NETDEVS": "rdma.ports",
+    "RW_GPU_VENDOR": "gpu.vendor",
+}
+"""Variables that a command may declare, and the expectation each is read from."""
+
+_BATCH = 12
+"""Results of quick readers that are sent together; a frame costs two processes on the host."""
+
+_READERS = frozenset(
+    "cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl "
+    "df mount lsmod env date test tr wc uptime free ps dirname basename xargs printenv".split()
+)
+"""Tools that read files. If one of them hangs, the next may still answer; not so with a device's tool."""
+
+_SHELL_WORDS = frozenset(
+    "if then else elif fi for while until do done case esac { } ! ( [ . : alias bg break cd command "
+    "continue eval exec exit export false fc fg getopts hash jobs kill local newgrp pwd read readonly return "
+    "set shift test times trap true type ulimit umask unalias unset wait echo printf".split()
+)
+_PLAIN = re.compile(r"^[a-z][\w.+-]*( +[\w./:,@%+*?=-]+)*$")
+_TOOL = re.compile(r"^\s*([a-z][\w.+-]*)(\s|$)")
+
+
+def commands_of(checks: Iterable[Check]) -> tuple[Command, ...]:
+    """Every command once, those with short deadlines first: a tool that hangs delays little else."""
+    unique: dict[str, Command] = {}
+    for item in checks:
+        for command in item.commands:
+            unique.setdefault(command.key, command)
+    return tuple(sorted(unique.values(), key=lambda c: (c.timeout_s, tool_of(c) not in _READERS)))
+
+
+def tool_of(command: Command) -> str:
+    """The program a command starts with, or "" where it starts with shell syntax."""
+    found = _TOOL.match(command.shell)
+    return found[1] if found and found[1] not in _SHELL_WORDS else ""
+
+
+def variables_for(commands: Iterable[Command], expected: Any) -> dict[str, str]:
+    """Values of the variables that ``commands`` declare; one the plan does not give is empty.
+
+    Raises:
+        ValueError: a command declares a variable that is in no table.
+    """
+    values = {}
+    for command in commands:
+        for name in command.variables:
+            if name not in VARIABLES:
+                raise ValueError(f"command {command.key} declares ${name}; known are {', '.join(VARIABLES)}")
+            values[name] = _as_text(expectation(expected, VARIABLES[name]))
+    return dict(sorted(values.items()))
+
+
+def _as_text(value: Any) -> str:
+    if value is None or isinstance(value, NotApplicable):
+        return ""
+    if isinstance(value, tuple):
+        return " ".join(str(getattr(item, "netdev", item)) for item in value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Script:
+    """The collector for one set of commands. ``text`` gives what ``sh -s`` reads from its stdin."""
+
+    commands: tuple[Command, ...]
+    body: str
+
+    def text(self, nonce: str, deadline_s: float) -> str:
+        return f"{{\nrw_n={shlex.quote(nonce)}\nrw_allowed={max(int(deadline_s), 1)}\n{self.body}}}\n"
+
+    @staticmethod
+    def new_nonce() -> str:
+        return secrets.token_hex(8)
+
+
+def build(commands: Sequence[Command], variables: Mapping[str, str]) -> Script:
+    """The collector for ``commands``. Values reach it only here, each quoted as one word."""
+    lines = [f"{name}={shlex.quote(value)}; export {name}" for name, value in variables.items()]
+    environment = " ".join(f'"{name}=${name}"' for name in variables)
+    lines.append(_PROLOGUE.replace("%ENVIRONMENT%", environment))
+    if any(command.root for command in commands):
+        lines.append(_PRIVILEGE)
+    lines += [_call(index, command) for index, command in enumerate(commands)]
+    lines.append(_EPILOGUE)
+    return Script(tuple(commands), "\n".join(lines))
+
+
+def _call(index: int, command: Command) -> str:
+    tool = tool_of(command)
+    device = tool if tool and tool not in _READERS else "-"
+    blocks = max(command.cap_bytes // 512, 1)
+    plain = tool and _PLAIN.match(command.shell)
+    argv = command.shell if plain else f"sh -c {shlex.quote(command.shell)}"
+    return f"rw {index} {int(command.root)} {command.timeout_s} {blocks} {tool or '-'} {device} {argv}"
+
+
+_PROLOGUE = r"""
+LC_ALL=C; export LC_ALL
+PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+umask 077
+ulimit -c 0 2>/dev/null
+rw_say() { printf '\n@rw %s %s\n' "$rw_n" "$1"; }
+rw_d=
+for rw_t in /dev/shm "${TMPDIR:-/tmp}" /tmp; do
+  if [ -d "$rw_t" ] && [ -w "$rw_t" ]; then
+    rw_d=$(mktemp -d "$rw_t/rackwright.XXXXXX" 2>/dev/null) && break
+    rw_d=
+  fi
+done
+if [ -z "$rw_d" ]; then
+  rw_say "fatal no temporary directory could be made in /dev/shm, ${TMPDIR:-/tmp} or /tmp"
+  exit 3
+fi
+trap 'cd /; rm -rf "$rw_d"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+cd "$rw_d" || exit 3
+if [ -r /proc/uptime ]; then
+  rw_now() { read -r rw_u rw_x </proc/uptime; rw_u=${rw_u%.*}${rw_u#*.}; }
+else
+  rw_now() { rw_u=$(date +%s)00; }
+fi
+rw_perl='$l=shift; $p=fork; if(!$p){setpgrp; exec @ARGV; exit 127}
+$SIG{ALRM}=sub{kill "TERM",-$p; select undef,undef,undef,5 if kill 0,-$p; kill "KILL",-$p; exit 124};
+alarm $l; waitpid $p,0; exit($?&127 ? 128+($?&127) : $?>>8)'
+if timeout -k 1 5 true 2>/dev/null; then rw_how=timeout
+elif perl -e 1 2>/dev/null; then rw_how=perl
+else rw_how=sh
+fi
+rw_watch() {
+  rw_l=$1; shift
+  "$@" & rw_p=$!
+  (
+    trap 'kill $rw_s; exit' TERM
+    sleep "$rw_l" & rw_s=$!
+    wait $rw_s
+    kill -TERM $rw_p; sleep 5; kill -KILL $rw_p
+  ) >/dev/null 2>&1 & rw_w=$!
+  wait $rw_p; rw_rc=$?
+  kill $rw_w 2>/dev/null
+  exit $rw_rc
+}
+rw_uid=0
+rw_sudo=1
+rw_exec() {
+  rw_r=$1 rw_l=$2; shift 2
+  case $rw_how in
+    timeout) set -- timeout -k 5 "$rw_l" "$@" ;;
+    perl) set -- perl -e "$rw_perl" "$rw_l" "$@" ;;
+  esac
+  if [ "$rw_r" = 1 ] && [ "$rw_uid" != 0 ]; then
+    set -- sudo -n env "PATH=$PATH" LC_ALL=C %ENVIRONMENT% "$@"
+  fi
+  if [ "$rw_how" = sh ]; then rw_watch "$rw_l" "$@"; fi
+  exec "$@"
+}
+rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_hung=
+rw_now; rw_first=$rw_u; rw_end=$((rw_u + rw_allowed * 100))
+rw_add() {
+  [ $rw_c -gt 0 ] || rw_first=$rw_s0
+  rw_b="$rw_b
+$*"
+  rw_c=$((rw_c + 1)) rw_total=$((rw_total + 1))
+  if [ -s "$1.o" ]; then rw_f="$rw_f $1.o" rw_m=$((rw_m + 1)); fi
+  if [ -s "$1.e" ]; then rw_f="$rw_f $1.e" rw_m=$((rw_m + 1)); fi
+}
+rw_flush() {
+  [ $rw_c -gt 0 ] || return 0
+  printf '\n@rw %s frame %s %s%s\n' "$rw_n" $rw_c $rw_m "$rw_b"
+  if [ $rw_m -gt 0 ]; then
+    wc -c $rw_f
+    cat $rw_f
+    for rw_x in $rw_f; do : >"$rw_x"; done
+  fi
+  rw_c=0 rw_m=0 rw_b= rw_f=
+}
+rw() {
+  rw_k=$1 rw_r=$2 rw_l=$3 rw_z=$4 rw_t=$5 rw_g=$6; shift 6
+  rw_now; rw_s0=$rw_u
+  if [ "$rw_g" != - ] || [ $rw_c -ge %BATCH% ] || [ $((rw_s0 - rw_first)) -ge 50 ]; then rw_flush; fi
+  rw_left=$(((rw_end - rw_s0) / 100))
+  if [ $rw_left -lt 1 ]; then rw_add $rw_k late - 0; return; fi
+  if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi
+  case " $rw_hung " in *" $rw_g "*) rw_add $rw_k hung - 0; return ;; esac
+  if [ $rw_r = 1 ] && [ $rw_sudo = 0 ]; then rw_add $rw_k denied - 0; return; fi
+  if [ "$rw_t" != - ] && ! command -v "$rw_t" >/dev/null 2>&1; then rw_add $rw_k missing - 0; return; fi
+  ( ulimit -f $rw_z 2>/dev/null; rw_exec $rw_r $rw_l "$@" ) </dev/null >"$rw_k.o" 2>"$rw_k.e"
+  rw_rc=$?
+  rw_now; rw_ms=$(((rw_u - rw_s0) * 10))
+  rw_v=done
+  case $rw_rc in
+    124 | 137 | 143)
+      if [ $((rw_ms + 60)) -ge $((rw_l * 1000)) ]; then
+        rw_v=timeout
+        if [ "$rw_g" != - ]; then rw_hung="$rw_hung $rw_g"; fi
+      fi ;;
+  esac
+  rw_add $rw_k $rw_v $rw_rc $rw_ms
+}""".replace("%BATCH%", str(_BATCH))
+
+_PRIVILEGE = r"""rw_uid=$(id -u)
+if [ "$rw_uid" != 0 ] && ! sudo -n true </dev/null >/dev/null 2>&1; then rw_sudo=0; fi"""
+
+_EPILOGUE = r"""rw_flush
+rw_say "end $rw_total"
+exit 0
+"""
+
+_NOTES = {
+    "late": "not started: the time allowed for the host was used up",
+    "hung": "not started: {tool} did not answer an earlier call",
+}
+
+
+@dataclass
+class Reader:
+    """Reads frames as they arrive; what is complete stays complete whatever happens next."""
+
+    script: Script
+    nonce: str
+    outputs: dict[str, CommandOutput] = field(default_factory=dict)
+    ended: bool = False
+    fatal: str = ""
+    _pending: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        self._mark = f"\n@rw {self.nonce} ".encode()
+
+    def feed(self, data: bytes) -> None:
+        self._pending += data
+        while not self.ended and self._step():
+            pass
+
+    def finish(self) -> dict[str, CommandOutput]:
+        """All outputs: a command whose last byte did not come is ``incomplete``."""
+        for command in self.script.commands:
+            if command.key not in self.outputs:
+                self.outputs[command.key] = CommandOutput(
+                    key=command.key, command=command.shell, state="incomplete"
+                )
+        return {c.key: self.outputs[c.key] for c in self.script.commands}
+
+    @property
+    def missing(self) -> int:
+        return len(self.script.commands) - len(self.outputs)
+
+    def _step(self) -> bool:
+        start = self._pending.find(self._mark)
+        if start < 0:
+            del self._pending[: max(len(self._pending) - len(self._mark), 0)]
+            return False
+        if start:
+            del self._pending[:start]
+        line_end = self._pending.find(b"\n", len(self._mark))
+        if line_end < 0:
+            return False
+        words = self._pending[len(self._mark) : line_end].decode("utf-8", "replace").split()
+        kind = words[0] if words else ""
+        if kind == "end":
+            self.ended = int(words[1]) == len(self.script.commands) == len(self.outputs)
+            return False
+        if kind == "fatal":
+            self.fatal = " ".join(words[1:])
+            return False
+        return self._frame(int(words[1]), int(words[2]), line_end + 1)
+
+    def _frame(self, commands: int, files: int, at: int) -> bool:
+        count = commands + files + (files > 1)
+        lines = []
+        for _ in range(count):
+            end = self._pending.find(b"\n", at)
+            if end < 0:
+                return False
+            lines.append(self._pending[at:end].decode("ascii", "replace").split())
+            at = end + 1
+        sizes = {words[1]: int(words[0]) for words in lines[commands : commands + files]}
+        total = sum(sizes.values())
+        following = bytes(self._pending[at + total : at + total + len(self._mark)])
+        if len(following) < len(self._mark):
+            return False
+        if following != self._mark:
+            # A stray process grew a file after it was counted: nothing of this frame can be trusted.
+            del self._pending[:at]
+            return True
+        contents = {}
+        for name, size in sizes.items():
+            contents[name] = bytes(self._pending[at : at + size])
+            at += size
+        for words in lines[:commands]:
+            self._keep(words, contents)
+        del self._pending[:at]
+        return True
+
+    def _keep(self, words: list[str], contents: Mapping[str, bytes]) -> None:
+        index, word, rc, ms = words
+        command = self.script.commands[int(index)]
+        out, err = contents.get(f"{index}.o", b""), contents.get(f"{index}.e", b"")
+        note = _NOTES.get(word, "").format(tool=tool_of(command))
+        self.outputs[command.key] = CommandOutput(
+            key=command.key,
+            command=command.shell,
+            state=_state(word, rc, max(len(out), len(err)), command),
+            rc=int(rc) if rc != "-" else None,
+            seconds=int(ms) / 1000,
+            stdout=out[: command.cap_bytes].decode("utf-8", "replace"),
+            stderr=note or err[: command.cap_bytes].decode("utf-8", "replace"),
+        )
+
+
+def _state(word: str, rc: str, size: int, command: Command) -> State:
+    if word in ("late", "hung"):
+        return "skipped"
+    if word in ("timeout", "denied", "missing"):
+        return word  # type: ignore[return-value]
+    if size >= max(command.cap_bytes // 512, 1) * 512:
+        return "capped"
+    return "missing" if rc == "127" else "done"

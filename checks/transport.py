@@ -1,0 +1,407 @@
+"""One SSH connection a host: strict host keys, one script on its stdin, one deadline for everything.
+
+Every way it can fail becomes a :class:`Unreachable` with one line and the next command, never a traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import ipaddress
+import logging
+import queue
+import re
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from checks.hostkeys import (
+    HostKeyChanged,
+    HostKeyUnknown,
+    KnownHosts,
+    StrictPolicy,
+    host_label,
+    resolve_files,
+)
+from rackwright.inventory import Host
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
+
+_CHUNK = 1 << 16
+
+
+class Unreachable(Exception):
+    """The host could not be collected. ``next`` is the command that gets further."""
+
+    def __init__(self, problem: str, next_: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.next = next_
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hosts are reached. ``known_hosts`` and ``ssh_config`` override the user's own files."""
+
+    known_hosts: Path | None = None
+    ssh_config: Path | None = None
+    key_file: Path | None = None
+    inventory: str = "hosts.ini"
+    connect_s: float = 10.0
+    banner_s: float = 10.0
+    auth_s: float = 15.0
+    deadline_s: float = 60.0
+    max_bytes: int = 64_000_000
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a host really is: inventory values first, then the ssh configuration, then defaults."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    key_files: tuple[str, ...]
+    identities_only: bool
+    known_hosts_files: tuple[Path, ...]
+    proxy_command: str
+    label: str
+
+
+@dataclass
+class Network:
+    """Resolves endpoints and opens connections; files are read once, not once a host."""
+
+    settings: Settings
+    _known: dict[tuple[Path, ...], KnownHosts] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def _config(self) -> paramiko.SSHConfig:
+        path = self.settings.ssh_config or Path("~/.ssh/config").expanduser()
+        if path.is_file():
+            with contextlib.suppress(paramiko.ConfigParseError, OSError, UnicodeDecodeError):
+                return paramiko.SSHConfig.from_path(str(path))
+        return paramiko.SSHConfig()
+
+    def endpoint(self, host: Host) -> Endpoint:
+        config = self._lookup(host.address)
+        address = str(config.get("hostname", host.address))
+        port = host.port or _number(config.get("port")) or 22
+        user = host.user or config.get("user") or getpass.getuser()
+        override = str(self.settings.known_hosts) if self.settings.known_hosts else host.known_hosts
+        from_config = config.get("userknownhostsfile")
+        files = resolve_files(override or (from_config.split() if from_config else None))
+        if self.settings.key_file or host.key_file:
+            keys: tuple[str, ...] = (str(Path(str(self.settings.key_file or host.key_file)).expanduser()),)
+        else:
+            keys = tuple(str(Path(k).expanduser()) for k in config.get("identityfile", ()))
+        alias = config.get("hostkeyalias")
+        return Endpoint(
+            name=host.name,
+            address=address,
+            port=port,
+            user=user,
+            key_files=keys,
+            identities_only=config.get("identitiesonly", "no").lower() == "yes",
+            known_hosts_files=files,
+            proxy_command=self._proxy(host, config, address, port),
+            label=alias or host_label(address, port),
+        )
+
+    def _lookup(self, address: str) -> dict[str, Any]:
+        with self._lock:
+            return dict(self._config.lookup(address))
+
+    def _proxy(self, host: Host, config: dict[str, Any], address: str, port: int) -> str:
+        jump = host.proxy_jump or config.get("proxyjump")
+        if not jump or str(jump).lower() == "none":
+            command = config.get("proxycommand", "")
+            return "" if str(command).lower() == "none" or jump else str(command)
+        return _jump_command(
+            str(jump).split(","), f"[{address}]:{port}", self.settings, self.settings.known_hosts or host.known_hosts
+        )
+
+    def known(self, files: tuple[Path, ...]) -> KnownHosts:
+        with self._lock:
+            if files not in self._known:
+                self._known[files] = KnownHosts.load(files)
+            return self._known[files]
+
+    @contextlib.contextmanager
+    def connect(self, host: Host, deadline: float) -> Iterator[paramiko.SSHClient]:
+        """A connection that is closed, by force if need be, at ``deadline`` (time.monotonic).
+
+        Raises:
+            Unreachable: it could not be made.
+        """
+        try:
+            endpoint = self.endpoint(host)
+        except (paramiko.SSHException, ValueError, OSError, KeyError) as error:
+            raise Unreachable(
+                f"the ssh configuration for {host.name} cannot be read: {_short(error)}", "mend ~/.ssh/config"
+            ) from None
+        client = paramiko.SSHClient()
+        opened: list[Any] = []
+        watchdog = threading.Timer(max(deadline - time.monotonic(), 0.0), _abort, (client, opened))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            self._open(client, opened, endpoint, deadline)
+            yield client
+        finally:
+            watchdog.cancel()
+            client.close()
+            for sock in opened:
+                with contextlib.suppress(Exception):
+                    sock.close()
+
+    def _open(self, client: paramiko.SSHClient, opened: list[Any], at: Endpoint, deadline: float) -> None:
+        known = self.known(at.known_hosts_files)
+        client.set_missing_host_key_policy(StrictPolicy(known, at.label))
+        settings = self.settings
+        try:
+            sock = _socket(at, settings.connect_s, deadline)
+            opened.append(sock)
+            client.connect(
+                at.address,
+                at.port,
+                username=at.user,
+                key_filename=[k for k in at.key_files if Path(k).exists()] or None,
+                allow_agent=not (at.identities_only and at.key_files),
+                look_for_keys=not at.key_files,
+                sock=sock,
+                timeout=settings.connect_s,
+                banner_timeout=settings.banner_s,
+                auth_timeout=settings.auth_s,
+                channel_timeout=settings.connect_s,
+                transport_factory=_preferring(known.types(at.label)),
+            )
+        except Unreachable:
+            raise
+        except Exception as error:  # paramiko raises bare Exception and EOFError too
+            if time.monotonic() >= deadline:
+                raise Unreachable(
+                    f"no login within {settings.deadline_s:g} s at {at.address}:{at.port}", _by_hand(at)
+                ) from None
+            raise self._explained(error, at) from None
+
+    def _explained(self, error: Exception, at: Endpoint) -> Unreachable:
+        where = f"{at.address}:{at.port}"
+        enrol = f"rackwright enrol --hosts {shlex.quote(self.settings.inventory)}"
+        if self.settings.known_hosts:
+            enrol += f" --known-hosts {shlex.quote(str(self.settings.known_hosts))}"
+        if isinstance(error, HostKeyUnknown):
+            return Unreachable(str(error), enrol)
+        if isinstance(error, HostKeyChanged):
+            return Unreachable(
+                f"{error}: another machine, or it was reinstalled",
+                f"compare with the console's fingerprint; if it is right: "
+                f"ssh-keygen -R {shlex.quote(error.label)} -f {error.place.rpartition(':')[0]}, then {enrol}",
+            )
+        if isinstance(error, paramiko.PasswordRequiredException):
+            return Unreachable(
+                f"the private key for {at.user}@{where} is encrypted, and no agent holds it",
+                f"ssh-add {' '.join(at.key_files)}".rstrip(),
+            )
+        missing = [k for k in at.key_files if not Path(k).exists()]
+        if isinstance(error, paramiko.AuthenticationException):
+            tried = f"key file {missing[0]} does not exist" if missing else _keys_tried(at)
+            return Unreachable(f"login refused: {at.user}@{where} ({tried})", _by_hand(at))
+        if isinstance(error, TimeoutError) or "timed out" in str(error).lower():
+            return Unreachable(f"no answer from {where} within {self.settings.connect_s:g} s", _by_hand(at))
+        if "banner" in str(error).lower():
+            return Unreachable(f"{where} answers, but not as an SSH server", _by_hand(at))
+        if isinstance(error, paramiko.SSHException) and "no existing session" in str(error).lower():
+            return Unreachable(f"{where} ended the connection during the login", _by_hand(at))
+        if isinstance(error, paramiko.SSHException | EOFError | OSError | ValueError):
+            return Unreachable(f"no SSH connection to {where}: {_short(error)}", _by_hand(at))
+        return Unreachable(f"no SSH connection to {where}: {type(error).__name__}: {_short(error)}", _by_hand(at))
+
+
+def _jump_command(hops: list[str], target: str, settings: Settings, known_hosts: Any) -> str:
+    """What ssh(1) does for ProxyJump: through all hops but the last, then a tunnel from the last one."""
+    words = ["ssh", "-o", "BatchMode=yes"]
+    if settings.ssh_config:
+        words += ["-F", str(settings.ssh_config)]
+    if known_hosts:
+        words += ["-o", f"UserKnownHostsFile={known_hosts}"]
+    if hops[:-1]:
+        words += ["-J", ",".join(hop.strip() for hop in hops[:-1])]
+    last = re.match(r"^(.*?)(?::(\d+))?$", hops[-1].strip())
+    if last and last[2]:
+        words += ["-p", last[2]]
+    return shlex.join([*words, "-W", target, last[1] if last else hops[-1]])
+
+
+def _number(text: Any) -> int | None:
+    return int(text) if text and str(text).isdigit() else None
+
+
+def _short(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    return " ".join(text.split())[:200]
+
+
+def _by_hand(at: Endpoint) -> str:
+    port = f"-p {at.port} " if at.port != 22 else ""
+    key = f"-i {at.key_files[0]} " if at.key_files else ""
+    return f"try it by hand: ssh {port}{key}{at.user}@{at.address}"
+
+
+def _keys_tried(at: Endpoint) -> str:
+    if at.key_files:
+        return f"tried {', '.join(at.key_files)}" + ("" if at.identities_only else " and the agent's keys")
+    return "tried the agent's keys and those in ~/.ssh"
+
+
+def _preferring(types: list[str]) -> Any:
+    """A transport that asks the server for a key of a type on record."""
+
+    def make(sock: Any, **kwargs: Any) -> paramiko.Transport:
+        transport = paramiko.Transport(sock, **kwargs)
+        options = transport.get_security_options()
+        wanted = []
+        for name in types:
+            wanted += ["rsa-sha2-512", "rsa-sha2-256"] if name == "ssh-rsa" else [name]
+        first = [name for name in wanted if name in options.key_types]
+        options.key_types = tuple(first + [name for name in options.key_types if name not in first])
+        return transport
+
+    return make
+
+
+def _socket(at: Endpoint, connect_s: float, deadline: float) -> Any:
+    if at.proxy_command:
+        return paramiko.ProxyCommand(at.proxy_command)
+    limit = max(min(connect_s, deadline - time.monotonic()), 0.1)
+    end = time.monotonic() + limit
+    last: Exception = TimeoutError()
+    for family, kind, protocol, _, address in _resolve(at, limit):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(max(end - time.monotonic(), 0.1))
+            sock.connect(address)
+        except OSError as error:
+            last = error
+            sock.close()
+            continue
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return sock
+    where = f"{at.address}:{at.port}"
+    if isinstance(last, ConnectionRefusedError):
+        raise Unreachable(
+            f"connection refused at {where}: nothing listens there", "start sshd there, or mend ansible_port"
+        )
+    raise last
+
+
+def _resolve(at: Endpoint, limit: float) -> list[Any]:
+    """Addresses of a name. getaddrinfo knows no deadline, so it may be left behind in its own thread."""
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(at.address)
+        return list(socket.getaddrinfo(at.address, at.port, type=socket.SOCK_STREAM))
+    answer: queue.Queue[Any] = queue.Queue()
+
+    def ask() -> None:
+        try:
+            answer.put(socket.getaddrinfo(at.address, at.port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answer.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        found = answer.get(timeout=limit)
+    except queue.Empty:
+        found = OSError(f"name service did not answer within {limit:g} s")
+    if isinstance(found, Exception):
+        raise Unreachable(
+            f'the name "{at.address}" cannot be resolved: {_short(found)}',
+            f"set ansible_host for {at.name} in the inventory, or mend DNS: getent hosts {at.address}",
+        )
+    return list(found)
+
+
+def _abort(client: paramiko.SSHClient, opened: list[Any]) -> None:
+    """End a connection that its peer keeps open: first the socket, then paramiko's thread."""
+    for sock in opened:
+        with contextlib.suppress(Exception):
+            sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(Exception):
+            sock.close()
+    transport = client.get_transport()
+    if transport is not None:
+        with contextlib.suppress(Exception):
+            transport.close()
+
+
+class CommandAborted(Exception):
+    """The remote command was ended by us or by the network; ``reason`` says which."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def stream(
+    client: paramiko.SSHClient, command: str, stdin: bytes, *, deadline: float, max_bytes: int
+) -> Iterator[bytes]:
+    """Standard output of ``command`` as it comes. The last item is followed by a normal return only if
+    the remote side ended the stream.
+
+    Raises:
+        CommandAborted: the deadline or the size limit was reached, or the connection broke.
+    """
+    transport = client.get_transport()
+    if transport is None or not transport.is_active():
+        raise CommandAborted("the connection was cut")
+    try:
+        channel = transport.open_session(window_size=1 << 21, timeout=10)
+        channel.exec_command(command)
+        yield from _pump(channel, stdin, deadline, max_bytes)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        late = time.monotonic() >= deadline
+        raise CommandAborted(
+            "the time allowed for the host was used up" if late else f"the connection was cut ({_short(error)})"
+        ) from None
+
+
+def _pump(channel: paramiko.Channel, stdin: bytes, deadline: float, max_bytes: int) -> Iterator[bytes]:
+    with contextlib.closing(channel):
+        channel.settimeout(max(deadline - time.monotonic(), 0.1))
+        # A script fits the window of any server; one that does not read it is caught by the deadline.
+        channel.sendall(stdin)
+        channel.shutdown_write()
+        received = 0
+        while True:
+            while channel.recv_stderr_ready():
+                channel.recv_stderr(_CHUNK)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CommandAborted("the time allowed for the host was used up")
+            channel.settimeout(min(left, 1.0))
+            try:
+                data = channel.recv(_CHUNK)
+            except TimeoutError:
+                continue
+            if not data:
+                if channel.exit_status_ready() or channel.eof_received:
+                    return
+                raise CommandAborted("the connection was cut")
+            received += len(data)
+            if received > max_bytes:
+                raise CommandAborted(f"it sent more than {max_bytes:,} bytes")
+            yield data
