@@ -1,0 +1,34 @@
+"""Where pods may go: decisions that follow from a plan's racks, pools and layouts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rackwright.plan import Deployment, Plan
+
+
+def groups_at_most(plan: Plan, deployment: Deployment) -> int:
+    """Replicas that can exist at one moment: the largest scale plus what a rollout adds."""
+    scaled = [s.max_replicas for s in plan.scaling if s.deployment == deployment.name]
+    return max([deployment.layout.replicas, *scaled]) + deployment.rollout.max_surge
+
+
+def exclusive_racks(plan: Plan, deployment: Deployment) -> bool:
+    """Whether each multi-node replica can have a rack of its own.
+
+    Exclusive placement gives a rack to one replica alone, so a lost rack takes one replica; with fewer racks
+    than replicas it would leave replicas pending for ever.
+    """
+    size = deployment.layout.nodes_per_replica
+    if size == 1:
+        return False
+    nodes = Counter(node.rack for node in plan.pool(deployment.pool).nodes)
+    roomy = sum(count >= size for count in nodes.values())
+    return roomy >= groups_at_most(plan, deployment)
+
+
+def rollout_timeout_s(deployment: Deployment) -> int:
+    """The longest a rollout may take: every replica in turn may need its whole progress deadline."""
+    step = max(1, deployment.rollout.max_surge + deployment.rollout.max_unavailable)
+    turns = -(-deployment.layout.replicas // step)
+    return deployment.rollout.progress_deadline_s * max(1, turns)

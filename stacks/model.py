@@ -1,0 +1,192 @@
+"""What components are given: the plan, what one environment says about it, and the names both imply.
+
+Nothing is computed here that the plan could have decided; a name that two components must agree on is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pulumi_kubernetes as k8s
+
+from rackwright import placement
+from rackwright.errors import InputErrors, Problem
+from rackwright.plan import (
+    Deployment,
+    Fabric,
+    Observability,
+    Plan,
+    Platform,
+    Pool,
+    Route,
+    Scaling,
+    WeightVolume,
+)
+
+DIGITS = 12
+"""How much of the plan's digest objects carry."""
+
+RACK = "topology.kubernetes.io/rack"
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+NAME = "app.kubernetes.io/name"
+INSTANCE = "app.kubernetes.io/instance"
+COMPONENT = "app.kubernetes.io/component"
+PLAN = "rackwright.dev/plan"
+ROLE = "rackwright.dev/role"
+PICKER = "endpoint-picker"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True)
+class SecretRef:
+    """Where a secret lies; its value is never seen here."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What differs between stacks of one plan. Never a number of the sizing.
+
+    ``joined``: nodes that have joined the cluster; the others are staged. ``crds``: definitions to install
+    before anything else, for clusters where no operator brings them.
+    """
+
+    joined: frozenset[str] = frozenset()
+    protect: bool = True
+    api_key: SecretRef = SecretRef("engine-api-key", "token")
+    crds: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Served:
+    """One deployment with everything of the plan that its objects need."""
+
+    deployment: Deployment
+    pool: Pool
+    volume: WeightVolume | None
+    fabric: Fabric | None
+    route: Route | None
+    scaling: Scaling | None
+    exclusive_racks: bool
+
+    @property
+    def name(self) -> str:
+        return self.deployment.name
+
+    @property
+    def grouped(self) -> bool:
+        """Several pods form one replica."""
+        return self.deployment.layout.nodes_per_replica > 1
+
+    @property
+    def rdma(self) -> Fabric | None:
+        """The fabric, where pods of one replica talk over it."""
+        return self.fabric if self.grouped else None
+
+    @property
+    def front_role(self) -> str:
+        """Role of the pods that answer requests."""
+        return "leader" if self.grouped else "server"
+
+    @property
+    def service(self) -> str:
+        """LeaderWorkerSet makes a headless Service of the deployment's own name."""
+        return f"{self.name}-api"
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels of all pods of the deployment; they never change with the plan."""
+        return {NAME: self.deployment.engine.name, INSTANCE: self.name}
+
+    @property
+    def front(self) -> dict[str, str]:
+        return {**self.selector, ROLE: self.front_role}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A plan in an environment."""
+
+    plan: Plan
+    environment: Environment = field(default_factory=Environment)
+
+    @property
+    def platform(self) -> Platform:
+        """Raises InputErrors where the plan has no platform: nothing can be placed without a namespace."""
+        if self.plan.platform is None:
+            raise InputErrors(
+                Problem(
+                    "platform",
+                    "must be given",
+                    "nothing",
+                    "it names the namespace and the operators that the objects need",
+                    "rackwright size WORKLOAD.yaml -o plan.yaml",
+                )
+            )
+        return self.plan.platform
+
+    @property
+    def namespace(self) -> str:
+        return self.platform.namespace
+
+    @property
+    def observability(self) -> Observability | None:
+        return self.plan.observability
+
+    @property
+    def priority_class(self) -> str:
+        return f"{self.plan.header.name}-serving"
+
+    @cached_property
+    def served(self) -> tuple[Served, ...]:
+        plan = self.plan
+        return tuple(
+            Served(
+                deployment=deployment,
+                pool=plan.pool(deployment.pool),
+                volume=next((v for v in plan.volumes if v.deployment == deployment.name), None),
+                fabric=plan.fabric,
+                route=next((r for r in plan.routes if r.deployment == deployment.name), None),
+                scaling=next((s for s in plan.scaling if s.deployment == deployment.name), None),
+                exclusive_racks=placement.exclusive_racks(plan, deployment),
+            )
+            for deployment in plan.deployments
+        )
+
+    def operator_namespace(self, name: str) -> str | None:
+        operator = self.platform.operator(name)
+        return operator.namespace if operator else None
+
+    def metadata(
+        self,
+        name: str,
+        component: str,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> k8s.meta.v1.ObjectMetaArgs:
+        """Metadata of an object. The plan's digest is on objects only, never in a pod template or selector:
+        there every new plan would roll every pod."""
+        return k8s.meta.v1.ObjectMetaArgs(
+            name=name,
+            namespace=namespace,
+            labels={
+                "app.kubernetes.io/managed-by": "rackwright",
+                "app.kubernetes.io/part-of": self.plan.header.name,
+                COMPONENT: component,
+                PLAN: self.digest,
+                **(labels or {}),
+            },
+            annotations=dict(annotations) if annotations else None,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        return self.plan.digest[:DIGITS]
