@@ -71,6 +71,7 @@ class Site(Input):
     ntp: tuple[str, ...] = ()
     storage_class: str = "weights"
     model_dir: str = "/var/lib/models"
+    domain: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] = "llm.internal"
 
 
 class Hardware(Input):
@@ -84,10 +85,17 @@ class Hardware(Input):
 
 
 class ModelChoice(Input):
-    """Which model, in which precision, with which context."""
+    """Which model, in which precision, with which context.
+
+    ``kv_cache``: auto takes FP8 with FP8 weights unless the model already caches a compressed latent.
+    ``weights_manifest``: SHA-256 of a manifest in ``sha256sum`` format that proves the weights.
+    """
 
     id: str
     quantisation: str | None = None
+    kv_cache: Literal["auto", "fp8", "bf16"] = "auto"
+    weights_manifest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    revision: str | None = None
     context: Tokens = 32768.0
 
 

@@ -1,0 +1,322 @@
+"""vLLM: from decided values to exact command lines, probes, resources, limits, rules and triggers.
+
+Nothing is decided here that depends on hardware: the sizing decides, this module spells it for the engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rackwright.errors import Problem
+from rackwright.plan.deployments import EngineRole, Limits, PodResources, Probes, Rollout
+from rackwright.plan.services import Rule, Trigger
+
+COMMAND = ("vllm", "serve")
+STARTUP_PERIOD_S = 10
+STARTUP_MARGIN = 2.0
+"""The startup probe waits this many times the expected load of the weights."""
+DRAIN_S = 30
+"""Seconds a stopping pod waits before it shuts down, so that every router has dropped it."""
+SHUTDOWN_S = 60
+"""Seconds the engine then finishes what it runs: the total cut-off of a request."""
+SHM_GIB_PER_GPU = 4
+CPUS_PER_GPU = 2
+MEMORY_PER_WEIGHTS = 1.2
+CPU_SHARE = 0.85
+"""Share of a node's CPU threads given to engines; the rest runs the node."""
+ITL_P95_S = 0.050
+"""Inter-token latency p95 above which the guide alerts."""
+RUNNING_SHARE = 0.9
+KV_ALERT = 0.95
+KV_SCALE = 0.90
+TTFT_ALERT = 1.5
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Everything the command line says."""
+
+    path: str
+    served_name: str
+    port: int
+    tp: int
+    pp: int
+    context: int
+    max_num_seqs: int
+    max_queued: int
+    batched_tokens: int
+    utilization: float
+    kv_fp8: bool
+    quantisation: str | None
+    trust_remote_code: bool
+    extra: Mapping[str, Value] = field(default_factory=dict)
+
+
+def _common(serve: Serve) -> dict[str, Value]:
+    """Flags that every rank of a replica must be given alike."""
+    flags: dict[str, Value] = {
+        "served-model-name": serve.served_name,
+        "tensor-parallel-size": serve.tp,
+        "max-model-len": serve.context,
+        "max-num-batched-tokens": serve.batched_tokens,
+        "max-num-seqs": serve.max_num_seqs,
+        "gpu-memory-utilization": serve.utilization,
+        "enable-prefix-caching": True,
+    }
+    if serve.pp > 1:
+        flags["pipeline-parallel-size"] = serve.pp
+        flags["nnodes"] = serve.pp
+        flags["master-addr"] = "$(LWS_LEADER_ADDRESS)"
+        flags["distributed-executor-backend"] = "mp"
+    if serve.kv_fp8:
+        flags["kv-cache-dtype"] = "fp8"
+    if serve.quantisation:
+        flags["quantization"] = serve.quantisation
+    if serve.trust_remote_code:
+        flags["trust-remote-code"] = True
+    return flags
+
+
+def _listening(serve: Serve) -> dict[str, Value]:
+    """Flags of the rank that answers requests."""
+    return {
+        "host": "0.0.0.0",  # noqa: S104 - a pod listens on its own address
+        "port": serve.port,
+        "max-num-queued-reqs": serve.max_queued,
+        "shutdown-timeout": SHUTDOWN_S,
+        "disable-access-log-for-endpoints": "/health,/metrics",
+    }
+
+
+def arguments(path: str, flags: Mapping[str, Value]) -> tuple[str, ...]:
+    """``path`` and ``--name=value`` for each flag; true is the bare flag, false its ``--no-`` form."""
+    words = [path]
+    for name, value in flags.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is False:
+            words.append(f"--no-{name}")
+        else:
+            words.append(f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}")
+    return tuple(words)
+
+
+def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
+    """``server`` alone, or ``leader`` and ``worker`` of a group that spans nodes."""
+    base = {**_common(serve), **_listening(serve)}
+    extra = dict(serve.extra)
+    variables = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING", **env}
+
+    def role(name: str, flags: Mapping[str, Value]) -> EngineRole:
+        words = arguments(serve.path, {**flags, **extra})
+        return EngineRole.model_validate(
+            {"role": name, "command": COMMAND, "args": words, "env": variables}
+        )
+
+    if serve.pp == 1:
+        return (role("server", base),)
+    worker = {**_common(serve), "node-rank": "$(LWS_WORKER_INDEX)", "headless": True}
+    return role("leader", {**base, "node-rank": 0}), role("worker", worker)
+
+
+def flag_problems(version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]:
+    """What the pinned version would not accept of the command lines and variables of ``parts``."""
+    from rackwright.engines import matrix
+
+    for part in parts:
+        words = [_filled(word) for word in part.args]
+        found = matrix.check_args("vllm", version, words)
+        yield from matrix.problems_of([f for f in found if f.severity == "error"], f"{where} ({part.role})")
+        names = [name for name in part.env if name.startswith("VLLM_")]
+        yield from matrix.problems_of(
+            [f for f in matrix.check_env("vllm", version, names) if f.severity == "error"],
+            f"{where} ({part.role})",
+        )
+
+
+def _filled(word: str) -> str:
+    """What the kubelet puts in place of a variable, so that types can be checked."""
+    return word.replace("$(LWS_WORKER_INDEX)", "1").replace("$(LWS_LEADER_ADDRESS)", "leader.example")
+
+
+def load_seconds(gigabytes_per_node: float, rate_gb_s: float, fixed_s: float) -> float:
+    """Seconds until a replica answers: its node's share of the weights over the load rate, plus start-up."""
+    return gigabytes_per_node / rate_gb_s + fixed_s
+
+
+def probes(load_s: float) -> Probes:
+    """Startup covers twice the expected load; ``/health`` proves the process, ``/v1/models`` that it serves.
+
+    Liveness is loose: a restart costs the whole load again.
+    """
+    return Probes(
+        path="/health",
+        readiness_path="/v1/models",
+        startup_period_s=STARTUP_PERIOD_S,
+        startup_failures=math.ceil(load_s * STARTUP_MARGIN / STARTUP_PERIOD_S),
+        readiness_period_s=5,
+        readiness_failures=3,
+        liveness_period_s=10,
+        liveness_failures=6,
+    )
+
+
+def resources(gpus: int, gpus_per_node: int, threads: int, weights_gib: float) -> PodResources:
+    """CPU: the node's threads shared by GPU, at least 2 a GPU. Memory: 1.2 × the pod's weights and its shm.
+
+    A memory-backed /dev/shm counts against the pod's memory.
+    """
+    share = int(threads * CPU_SHARE * gpus / gpus_per_node)
+    shm = SHM_GIB_PER_GPU * gpus
+    return PodResources(
+        gpus=gpus,
+        cpus=max(CPUS_PER_GPU * gpus, share),
+        memory_gib=math.ceil(MEMORY_PER_WEIGHTS * weights_gib) + shm,
+        shm_gib=shm,
+    )
+
+
+def rollout(load_s: float, free_slots: int) -> Rollout:
+    """One replica at a time: beside the old ones where a slot is free, else in place of one."""
+    surge = 1 if free_slots >= 1 else 0
+    return Rollout(
+        max_surge=surge,
+        max_unavailable=1 - surge,
+        drain_s=DRAIN_S,
+        termination_grace_s=DRAIN_S + SHUTDOWN_S + 30,
+        progress_deadline_s=math.ceil((load_s * STARTUP_MARGIN + 300) / 60) * 60,
+    )
+
+
+def max_queued(requests_per_s: float, replicas: int, cutoff_ms: float) -> int:
+    """Requests that a replica may hold waiting: what arrives until the first of them would be cut off."""
+    return max(8, math.ceil(requests_per_s / replicas * cutoff_ms / 1000))
+
+
+def limits(
+    *, max_num_seqs: int, queued: int, replicas: int, requests_per_s: float, tokens_per_s: float,
+    ttft_cutoff_ms: float, total_cutoff_ms: float,
+) -> Limits:  # fmt: skip
+    """The three dimensions of a limit for the whole deployment, and where requests are cut off."""
+    return Limits(
+        max_num_seqs=max_num_seqs,
+        max_queued_requests=queued,
+        requests_per_s=round(requests_per_s, 3),
+        tokens_per_s=round(tokens_per_s, 1),
+        connections=replicas * (max_num_seqs + queued),
+        ttft_cutoff_ms=ttft_cutoff_ms,
+        total_cutoff_ms=total_cutoff_ms,
+    )
+
+
+def selector(namespace: str, model_name: str) -> str:
+    return f'{{namespace="{namespace}",model_name="{model_name}"}}'
+
+
+def triggers(namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigger, ...]:
+    """When to add replicas: requests wait, the KV cache is nearly full, or most sequences are in use."""
+    where = selector(namespace, model_name)
+    return (
+        Trigger(
+            query=f"sum(vllm:num_requests_waiting{where})",
+            threshold=str(max(1, max_num_seqs // 16)),
+            activation="1",
+            metric_type="AverageValue",
+        ),
+        Trigger(query=f"avg(vllm:kv_cache_usage_perc{where})", threshold=f"{KV_SCALE:g}", metric_type="Value"),
+        Trigger(
+            query=f"sum(vllm:num_requests_running{where})",
+            threshold=str(max(1, math.floor(RUNNING_SHARE * max_num_seqs))),
+            metric_type="AverageValue",
+        ),
+    )
+
+
+def rules(
+    namespace: str, model_name: str, *, ttft_p95_ms: float, tpot_p50_ms: float, max_num_seqs: int
+) -> tuple[Rule, ...]:
+    """Recordings and alerts over the metrics that the pinned version exports."""
+    where = selector(namespace, model_name)
+    by = "namespace, model_name"
+
+    def quantile(share: float, metric: str) -> str:
+        return f"histogram_quantile({share:g}, sum by (le, {by}) (rate({metric}_bucket{where}[5m])))"
+
+    recordings = [
+        Rule(record=f"rackwright:{short}_seconds:p{share * 100:.0f}", expr=quantile(share, metric))
+        for short, metric, shares in (
+            ("ttft", "vllm:time_to_first_token_seconds", (0.5, 0.95, 0.99)),
+            ("itl", "vllm:inter_token_latency_seconds", (0.5, 0.95)),
+            ("e2e", "vllm:e2e_request_latency_seconds", (0.95,)),
+            ("queue", "vllm:request_queue_time_seconds", (0.95,)),
+        )
+        for share in shares
+    ]
+    recordings += [
+        Rule(
+            record="rackwright:output_tokens:rate1m",
+            expr=f"sum by ({by}) (rate(vllm:generation_tokens_total{where}[1m]))",
+        ),
+        Rule(
+            record="rackwright:prefix_cache_hits:ratio5m",
+            expr=f"sum by ({by}) (rate(vllm:prefix_cache_hits_total{where}[5m])) / "
+            f"sum by ({by}) (rate(vllm:prefix_cache_queries_total{where}[5m]))",
+        ),
+    ]
+    itl = max(ITL_P95_S, TTFT_ALERT * tpot_p50_ms / 1000)
+    running = math.floor(RUNNING_SHARE * max_num_seqs)
+    alerts = [
+        Rule(
+            alert="TimeToFirstTokenHigh",
+            expr=f"rackwright:ttft_seconds:p95{where} > {ttft_p95_ms * TTFT_ALERT / 1000:g}",
+            for_="3m",
+            severity="critical",
+            summary="p95 of the time to first token is 50 % over its objective",
+            runbook="runbook/ttft",
+        ),
+        Rule(
+            alert="InterTokenLatencyHigh",
+            expr=f"rackwright:itl_seconds:p95{where} > {itl:g}",
+            for_="3m",
+            severity="warning",
+            summary=f"p95 between tokens is over {itl * 1000:g} ms",
+            runbook="runbook/itl",
+        ),
+        Rule(
+            alert="RequestsWaiting",
+            expr=f"sum by ({by}) (vllm:num_requests_waiting{where}) > 0",
+            for_="5m",
+            severity="warning",
+            summary="requests wait: capacity is short, whatever GPU utilisation says",
+            runbook="runbook/waiting",
+        ),
+        Rule(
+            alert="KvCacheNearlyFull",
+            expr=f"max by ({by}, pod) (vllm:kv_cache_usage_perc{where}) > {KV_ALERT:g}",
+            for_="2m",
+            severity="warning",
+            summary="KV cache over 95 %: running requests will be preempted",
+            runbook="runbook/kv-cache",
+        ),
+        Rule(
+            alert="RunningNearLimit",
+            expr=f"max by ({by}, pod) (vllm:num_requests_running{where}) >= {running}",
+            for_="5m",
+            severity="warning",
+            summary=f"running requests at 0.9 × {max_num_seqs}: add replicas",
+            runbook="runbook/scale-out",
+        ),
+        Rule(
+            alert="EngineMetricsMissing",
+            expr=f"absent(vllm:num_requests_running{where})",
+            for_="2m",
+            severity="critical",
+            summary="no engine reports: down, or not scraped",
+            runbook="runbook/engine-down",
+        ),
+    ]
+    return (*recordings, *alerts)

@@ -1,0 +1,179 @@
+"""What every host of a pool must show, from the catalog, the workload and the decided plan.
+
+Every leaf is filled: with a value, or with why it has no meaning here.
+"""
+
+from __future__ import annotations
+
+from rackwright.catalog import Accelerator, Machine
+from rackwright.plan.base import NotApplicable
+from rackwright.plan.expectations import (
+    GpuExpectation,
+    HostExpectation,
+    NvlinkExpectation,
+    OsExpectation,
+    PowerExpectation,
+    RdmaExpectation,
+    RdmaPort,
+    StorageExpectation,
+)
+from rackwright.plan.fabric import Fabric
+from rackwright.workload import Workload
+
+DRIVER_MIN = "560"
+CUDA_MIN = "12.6"
+CLOCK_OFFSET_MS = 100.0
+MEMORY_TOLERANCE = 0.05
+WEAR_MAX_PERCENT = 90
+IDLE_MEMORY_MIB = 1024
+FULL_LOAD_UTILISATION = 0.9
+RESPONSE_MAX_S = 10.0
+STORAGE_FACTOR = 2
+
+UNCORRECTED_MAX = 0
+LINK_FLAPS_MAX = 0
+XID_FATAL = (48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
+"""Xids after which a GPU must be reset or replaced: double-bit errors, page retirement, NVLink, off the bus."""
+CLOCK_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap")
+"""Reduced clocks that are no fault: nothing to do, a setting, and the power limit at full load."""
+PROCESSES = ("VLLM::", "vllm", "nv-hostengine", "dcgm-exporter", "nvidia-persiste")
+KERNEL_FAULTS = ("mce", "aer", "oom", "nvrm-assert")
+UNIFORM = ("driver", "vbios", "kernel", "cmdline", "os", "bios", "nic-firmware", "thp", "governor", "power-limit")
+
+TOOLS = ("nvidia-smi", "lspci", "lscpu", "df", "journalctl", "systemctl", "chronyc", "nvme", "timeout")
+FABRIC_TOOLS = ("ip", "rdma", "ibstat", "ibv_devinfo")
+ROCE_TOOLS = ("mlnx_qos", "show_gids")
+
+
+def expectation(
+    workload: Workload, machine: Machine, accelerator: Accelerator, *, fabric: Fabric | None,
+    driver: str, weight_bytes: int, power_factor: float,
+) -> HostExpectation:  # fmt: skip
+    """The expectations of one pool. ``weight_bytes``: on disk, all deployments of the pool together."""
+    return HostExpectation(
+        tools=_tools(machine, fabric),
+        root=True,
+        response_max_s=RESPONSE_MAX_S,
+        uniform=UNIFORM,
+        gpu=_gpu(machine, accelerator, driver),
+        nvlink=_nvlink(machine, accelerator),
+        rdma=_rdma(machine, fabric),
+        os=_os(workload, machine, fabric),
+        storage=StorageExpectation(
+            model_dir=workload.site.model_dir,
+            headroom_bytes=STORAGE_FACTOR * weight_bytes,
+            nvme_count=int(machine.nvme_count.value),
+            nvme_wear_max_percent=WEAR_MAX_PERCENT,
+        ),
+        power=PowerExpectation(
+            full_load_w=machine.full_load.value,
+            factor=power_factor,
+            psu_count=int(machine.psu_count.value),
+            inlet_outlet_delta_c=workload.site.inlet_outlet_delta,
+            full_load_gpu_utilisation=FULL_LOAD_UTILISATION,
+            bmc=machine.bmc,
+        ),
+    )
+
+
+def _tools(machine: Machine, fabric: Fabric | None) -> tuple[str, ...]:
+    tools = TOOLS + (("ipmitool",) if machine.bmc else ())
+    if fabric is None:
+        return tools
+    return tools + FABRIC_TOOLS + (ROCE_TOOLS if fabric.kind == "roce" else ())
+
+
+def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectation:
+    name = accelerator.name
+    memory_max = accelerator.memory_temperature_max
+    return GpuExpectation(
+        count=int(machine.gpus.value),
+        product=accelerator.product,
+        pci_ids=accelerator.pci_ids,
+        driver_min=DRIVER_MIN,
+        driver_pinned=driver,
+        cuda_min=CUDA_MIN,
+        cudnn_min=NotApplicable(not_applicable="cuDNN comes with the engine's image"),
+        ecc=True if accelerator.ecc != "none" else NotApplicable(not_applicable=f"{name} has no ECC to switch on"),
+        persistence=True,
+        mig=False if accelerator.mig_slices.value else NotApplicable(not_applicable=f"{name} has no MIG"),
+        mps=False,
+        power_limit_w=accelerator.power_limit.value,
+        temperature_max_c=accelerator.temperature_max.value,
+        memory_temperature_max_c=memory_max.value
+        if memory_max is not None
+        else NotApplicable(not_applicable=f"{name} reports no memory temperature"),
+        pcie_gen=int(accelerator.pcie_gen.value),
+        pcie_width=int(accelerator.pcie_width.value),
+        memory_used_max_mib=IDLE_MEMORY_MIB,
+        row_remap="none-pending"
+        if accelerator.row_remap
+        else NotApplicable(not_applicable=f"{name} does not remap rows"),
+        clock_reasons_allowed=CLOCK_REASONS,
+        ecc_uncorrected_max=UNCORRECTED_MAX
+        if accelerator.ecc != "none"
+        else NotApplicable(not_applicable=f"{name} counts no ECC errors"),
+        processes_allowed=PROCESSES,
+        xid_fatal=XID_FATAL,
+    )
+
+
+def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
+    link = accelerator.nvlink
+    if link is None:
+        reason = NotApplicable(not_applicable=f"{accelerator.name} has no NVLink")
+        return NvlinkExpectation(
+            links_per_gpu=reason, link_gb_s=reason, topology=reason, fabric_manager=reason, fabric_state=reason
+        )
+    return NvlinkExpectation(
+        links_per_gpu=int(link.links.value),
+        link_gb_s=link.link_gb_s.value,
+        topology=link.topology,
+        fabric_manager=True,
+        fabric_state="Completed",
+    )
+
+
+def _rdma(machine: Machine, fabric: Fabric | None) -> RdmaExpectation:
+    if fabric is None or machine.fabric is None:
+        reason = NotApplicable(not_applicable="the plan has no scale-out fabric")
+        return RdmaExpectation.model_validate(dict.fromkeys(RdmaExpectation.model_fields, reason))
+    layer = machine.fabric.layer
+    ports = tuple(
+        RdmaPort(device=r.hca, netdev=r.netdev, rate_gbps=fabric.rate_gbps, link_layer=layer) for r in fabric.rails
+    )
+    lossless = NotApplicable(not_applicable="InfiniBand has credit-based flow control, no DSCP or PFC")
+    qos = fabric.qos
+    return RdmaExpectation(
+        ports=ports,
+        mtu=fabric.mtu,
+        active_mtu=fabric.active_mtu,
+        trust=qos.trust if qos else lossless,
+        pfc=qos.pfc if qos else lossless,
+        dscp=qos.dscp if qos else lossless,
+        dscp_priority=qos.lossless_priority if qos else lossless,
+        traffic_class=qos.tos if qos else lossless,
+        subnet_manager=True
+        if fabric.kind == "infiniband"
+        else NotApplicable(not_applicable="RoCE has no subnet manager"),
+        gpudirect=True,
+        acs_redirect=False,
+        link_flaps_max=LINK_FLAPS_MAX,
+    )
+
+
+def _os(workload: Workload, machine: Machine, fabric: Fabric | None) -> OsExpectation:
+    return OsExpectation(
+        thp=(workload.overrides.thp or "never",),
+        cstates_allowed=("POLL", "C1"),
+        governor="performance",
+        swap=False,
+        numa_nodes=int(machine.numa_nodes.value),
+        numa_balancing=False,
+        kernel_faults=KERNEL_FAULTS,
+        memory_gib=machine.memory.value,
+        memory_tolerance=MEMORY_TOLERANCE,
+        iommu="pt" if fabric is not None else NotApplicable(not_applicable="no RDMA between PCIe devices"),
+        clock_offset_max_ms=CLOCK_OFFSET_MS,
+        ntp=workload.site.ntp or NotApplicable(not_applicable="the workload names no NTP servers"),
+    )

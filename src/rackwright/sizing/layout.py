@@ -1,0 +1,298 @@
+"""How one replica is laid over GPUs, and how many replicas the peak needs.
+
+A layout stands when it keeps both red lines and carries at least one request within the objectives.
+Tensor parallelism stays inside a node, pipeline stages are whole nodes. Of the layouts that stand, the one
+that needs the fewest nodes is taken; between equals the smallest replica, which loses least when it fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
+from rackwright.errors import Infeasible, InputErrors, Problem
+from rackwright.sizing.estimate import (
+    RED_LINE_BANDWIDTH,
+    RED_LINE_MEMORY,
+    Bounds,
+    Estimated,
+    Limit,
+    Memory,
+    Point,
+    Shape,
+    bandwidth_share,
+    capacity,
+    estimate,
+    memory,
+)
+from rackwright.sizing.load import Demand
+from rackwright.workload import Workload
+
+TTFT_CUTOFF_MS = 5_000.0
+"""Requests that wait longer for their first token are cut off (deployment checklist)."""
+TOTAL_CUTOFF_MS = 60_000.0
+"""Requests that take longer in all are cut off (deployment checklist)."""
+PCIE_TP_MAX = 2
+"""Tensor parallelism over PCIe beyond two cards does not pay (hardware-selection guide)."""
+PIPELINES = (1, 2, 4, 8)
+SEQUENCE_STEP = 8
+"""Concurrency is planned in multiples of this: engines capture graphs for such batch sizes."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a choice is made from: the entries the workload names."""
+
+    workload: Workload
+    machine: Machine
+    accelerator: Accelerator
+    model: ModelEntry
+    engine: EngineEntry
+    quantisation: str
+    kv_bits: Literal[8, 16]
+
+    @property
+    def gpus(self) -> int:
+        return int(self.machine.gpus.value)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One layout that stands: its memory, its planned concurrency, and what the estimator says there."""
+
+    shape: Shape
+    memory: Memory
+    sequences: int
+    at: Estimated
+    bound_by: Limit | None
+    stream_share: float
+
+    @property
+    def nodes_per_replica(self) -> int:
+        return self.shape.pp
+
+    def replicas_per_node(self, gpus: int) -> int:
+        return max(1, gpus // self.shape.tp) if self.shape.pp == 1 else 1
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a layout does not stand. ``reached`` of ``bound`` in ``unit``."""
+
+    tp: int
+    pp: int
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The layout taken and the count of replicas and nodes that carry the peak, without spares."""
+
+    candidate: Candidate
+    replicas: int
+    nodes: int
+
+
+def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
+    """TP × PP that divide the model and fit the machines, smallest first."""
+    overrides = stand.workload.overrides
+    widest = stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
+    degrees = [t for t in (1, 2, 4, 8, 16) if t <= widest and stand.model.heads.value % t == 0]
+    if overrides.tensor_parallel is not None:
+        degrees = [overrides.tensor_parallel]
+    for tp in degrees:
+        for pp in (overrides.pipeline_parallel,) if overrides.pipeline_parallel else PIPELINES:
+            if pp == 1 or (tp == stand.gpus and stand.workload.hardware.fabric != "none"):
+                yield tp, pp
+
+
+def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
+    nics = stand.machine.fabric
+    share = nics.rate_gbps.value / 8 if nics is not None else 1.25
+    return Shape(stand.accelerator, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share)
+
+
+def stream_rate(workload: Workload) -> float:
+    """Tokens a second that one user must see: the inverse of the objective for a token."""
+    return 1000 / workload.slo.tpot_p50
+
+
+def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refusal:
+    """Whether the layout ``tp`` × ``pp`` stands, and how much it carries."""
+    workload, shape = stand.workload, shape_of(stand, tp, pp)
+    sequences = workload.overrides.max_num_seqs or int(stand.engine.max_num_seqs.value)
+    batched = int(stand.engine.max_batched_tokens.value)
+    held = memory(shape, batched_tokens=batched, max_num_seqs=min(sequences, 256),
+                  utilization=workload.overrides.gpu_memory_utilization)  # fmt: skip
+    least = held.weights + held.activations
+    if least / held.total > RED_LINE_MEMORY or held.kv_tokens < workload.model.context:
+        need = least + workload.model.context * held.kv / held.kv_tokens if held.kv_tokens else least
+        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need / held.total, "% of memory"))
+    share = bandwidth_share(shape, stream_rate(workload))
+    if share > RED_LINE_BANDWIDTH:
+        return Refusal(tp, pp, Limit("red line 2", RED_LINE_BANDWIDTH * 100, 100 * share, "% of bandwidth"))
+    slo = workload.slo
+    bounds = Bounds(slo.tpot_p50, slo.ttft_p95, slo.e2e_p95, held.kv_tokens, sequences)
+    most, limit = capacity(shape, demand.input_tokens, demand.output_tokens, bounds)
+    if most == 0:
+        assert limit is not None
+        return Refusal(tp, pp, limit)
+    planned = most if most < SEQUENCE_STEP else most // SEQUENCE_STEP * SEQUENCE_STEP
+    at = estimate(shape, Point(demand.input_tokens, demand.output_tokens, planned))
+    return Candidate(shape, held, planned, at, limit, share)
+
+
+def choose(stand: Stand, demand: Demand) -> Chosen:
+    """The layout that carries the peak on the fewest nodes.
+
+    Raises:
+        Infeasible: no layout stands, or the peak needs more machines than there are.
+        InputErrors: an override of replicas, TP or PP cannot stand.
+    """
+    looked_at = [consider(stand, demand, tp, pp) for tp, pp in divisions(stand)]
+    standing = [c for c in looked_at if isinstance(c, Candidate)]
+    if not standing:
+        raise _none_stands(stand, [r for r in looked_at if isinstance(r, Refusal)])
+    chosen = min((_count(stand, demand, c) for c in standing), key=lambda c: (c.nodes, c.candidate.shape.gpus))
+    return _with_replicas(stand, chosen, demand)
+
+
+def _count(stand: Stand, demand: Demand, candidate: Candidate) -> Chosen:
+    replicas = max(1, math.ceil(demand.output_tok_s / candidate.at.low - 1e-9))
+    return Chosen(candidate, replicas, _nodes(stand, candidate, replicas))
+
+
+def _nodes(stand: Stand, candidate: Candidate, replicas: int) -> int:
+    if candidate.shape.pp > 1:
+        return replicas * candidate.shape.pp
+    return math.ceil(replicas / candidate.replicas_per_node(stand.gpus))
+
+
+def _with_replicas(stand: Stand, chosen: Chosen, demand: Demand) -> Chosen:
+    workload = stand.workload
+    asked = workload.overrides.replicas
+    if asked is not None and asked < chosen.replicas:
+        carries = asked * chosen.candidate.at.low
+        raise InputErrors(
+            Problem(
+                "overrides.replicas",
+                f"must carry the peak of {demand.output_tok_s:,.0f} tok/s",
+                f"{asked}, which carry {carries:,.0f} tok/s at the lower end of the estimate",
+                "users would queue in the peak hour",
+                f"raise it to {chosen.replicas}, or lower redundancy in the workload",
+            )
+        )
+    if asked is not None:
+        chosen = Chosen(chosen.candidate, asked, _nodes(stand, chosen.candidate, asked))
+    available = workload.hardware.nodes
+    needed = chosen.nodes + workload.hardware.spares
+    if available is not None and needed > available:
+        raise _too_few(stand, chosen, available, demand)
+    return chosen
+
+
+def _too_few(stand: Stand, chosen: Chosen, available: int, demand: Demand) -> Infeasible:
+    serving = available - stand.workload.hardware.spares
+    if chosen.candidate.shape.pp > 1:
+        replicas = serving // chosen.candidate.shape.pp
+    else:
+        replicas = serving * chosen.candidate.replicas_per_node(stand.gpus)
+    carried = max(0, replicas) * chosen.candidate.at.low
+    users = int(stand.workload.users.dau * carried / demand.output_tok_s)
+    best = f"{carried:,.0f} tok/s, which is {users:,} daily users"
+    return Infeasible(
+        Problem(
+            "hardware.nodes",
+            f"must hold the {chosen.nodes + stand.workload.hardware.spares} nodes that the peak of "
+            f"{demand.output_tok_s:,.0f} tok/s needs",
+            f"{available} with {stand.workload.hardware.spares} spare, which carry {best}",
+            "users would queue in the peak hour",
+            "raise hardware.nodes, choose a faster machine, or lower redundancy",
+        ),
+        constraint="hardware.nodes",
+        best=best,
+    )
+
+
+_FIELDS = {"red line 1": "hardware.machine", "red line 2": "slo.tpot_p50", "kv cache": "model.context",
+           "sequences": "overrides.max_num_seqs"}  # fmt: skip
+_ADVICE = {
+    "red line 1": "choose more or larger GPUs (hardware.machine, with a fabric for several nodes), a smaller "
+    "quantisation, or a shorter model.context",
+    "red line 2": "choose hardware with more bandwidth or NVLink, a smaller quantisation, or raise slo.tpot_p50",
+    "slo.tpot_p50": "raise slo.tpot_p50 or choose faster hardware",
+    "slo.ttft_p95": "raise slo.ttft_p95, shorten users.input_per_session, or choose faster hardware",
+    "slo.e2e_p95": "raise slo.e2e_p95 or shorten users.output_per_session",
+    "kv cache": "choose more memory or a smaller quantisation",
+    "sequences": "raise overrides.max_num_seqs",
+}
+
+
+def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErrors:
+    """Of all layouts the one that comes nearest says what binds. An override that breaks it is input."""
+    if not refusals:
+        return _no_division(stand)
+    nearest_one = min(refusals, key=lambda r: (_stage(r), r.limit.reached / r.limit.bound))
+    limit, where = nearest_one.limit, _FIELDS.get(nearest_one.limit.name, nearest_one.limit.name)
+    overrides = stand.workload.overrides
+    forced = [name for name in ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
+              if getattr(overrides, name) is not None]  # fmt: skip
+    best = _best(limit)
+    problem = Problem(
+        f"overrides.{forced[0]}" if forced else where,
+        f"must keep {limit.name} ({limit.bound:,.4g} {limit.unit})",
+        f"{limit.reached:,.4g} {limit.unit} at best, with TP {nearest_one.tp} × PP {nearest_one.pp} of "
+        f"{stand.model.name} {stand.quantisation} on {stand.machine.name}",
+        _REASONS[limit.name],
+        _ADVICE[limit.name] if not forced else f"drop overrides.{forced[0]}, or " + _ADVICE[limit.name],
+    )
+    return InputErrors(problem) if forced else Infeasible(problem, constraint=where, best=best)
+
+
+_REASONS = {
+    "red line 1": "above 85 % of memory the KV cache has no room and the engine preempts",
+    "red line 2": "a stream cannot read its parameters that fast",
+    "slo.tpot_p50": "one request alone already takes longer for a token",
+    "slo.ttft_p95": "one prompt alone already takes longer",
+    "slo.e2e_p95": "one request alone already takes longer",
+    "kv cache": "not even one request finds room for its KV cache",
+    "sequences": "no request may run",
+}
+
+
+def _stage(refusal: Refusal) -> int:
+    """How far a layout came: memory is asked first, then bandwidth, then the objectives."""
+    return {"red line 1": 2, "red line 2": 1}.get(refusal.limit.name, 0)
+
+
+def _best(limit: Limit) -> str:
+    if limit.name == "red line 2":
+        return f"{1000 / (1000 * limit.bound / limit.reached):.3g} × the asked time a token"
+    return f"{limit.reached:,.4g} {limit.unit}"
+
+
+def _no_division(stand: Stand) -> InputErrors:
+    overrides = stand.workload.overrides
+    if overrides.pipeline_parallel and overrides.pipeline_parallel > 1:
+        return InputErrors(
+            Problem(
+                "overrides.pipeline_parallel",
+                "must be 1 unless a fabric joins the nodes and TP fills a node",
+                f"{overrides.pipeline_parallel} with fabric {stand.workload.hardware.fabric} and "
+                f"TP {overrides.tensor_parallel or 'unset'} on {stand.gpus} GPUs",
+                "pipeline stages are whole nodes that talk over RDMA",
+                "set hardware.fabric, or drop the override",
+            )
+        )
+    return InputErrors(
+        Problem(
+            "overrides.tensor_parallel",
+            f"must divide the {stand.model.heads.value:.0f} attention heads and fit {stand.gpus} GPUs a node",
+            str(overrides.tensor_parallel),
+            "tensor parallelism stays inside a node",
+            "drop the override, or set 1, 2, 4 or 8",
+        )
+    )

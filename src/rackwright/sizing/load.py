@@ -1,0 +1,60 @@
+"""From users to load: the arithmetic of the hardware-selection guide, kept exactly.
+
+    tokens a day         = DAU × sessions a day × (input + output) × scenario factor
+    output tokens a day  = DAU × sessions a day × output × scenario factor
+    peak output tok/s    = output tokens a day × peak-hour share / 3600 × redundancy
+
+At its defaults (20 sessions, 1,400 in and 600 out, 15 %, 1.5) a thousand users give 750 tok/s.
+Concurrency is not ``peak / 40 tok/s``, which holds only at 25 ms a token: it is rate × latency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rackwright.workload import Scenario, Workload
+
+SECONDS_AN_HOUR = 3600
+
+SCENARIO_FACTORS: dict[Scenario, float] = {
+    "chat": 1.0,
+    "customer-service": 0.4,
+    "rag": 0.8,
+    "copilot": 2.0,
+    "agent": 4.0,
+}
+"""Tokens relative to the interactive product. The guide gives 3–5 for long agents: 4 is its middle."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must be served in the peak hour, redundancy included. Rates a second, tokens a request."""
+
+    factor: float
+    tokens_per_day: float
+    output_tokens_per_day: float
+    requests_per_s: float
+    input_tok_s: float
+    output_tok_s: float
+    input_tokens: float
+    output_tokens: float
+
+
+def demand(workload: Workload) -> Demand:
+    """The peak-hour demand of ``workload``. A session is one request with its input and output."""
+    users = workload.users
+    factor = Fraction(str(SCENARIO_FACTORS[users.scenario]))
+    sessions = users.dau * Fraction(str(users.sessions_per_day)) * factor
+    share = Fraction(str(users.peak_hour)) / SECONDS_AN_HOUR * Fraction(str(workload.redundancy))
+    given, made = Fraction(str(users.input_per_session)), Fraction(str(users.output_per_session))
+    return Demand(
+        factor=float(factor),
+        tokens_per_day=float(sessions * (given + made)),
+        output_tokens_per_day=float(sessions * made),
+        requests_per_s=float(sessions * share),
+        input_tok_s=float(sessions * share * given),
+        output_tok_s=float(sessions * share * made),
+        input_tokens=float(given),
+        output_tokens=float(made),
+    )

@@ -1,0 +1,163 @@
+"""Sections around the engine: fabric, storage, gateway, scaling, observability, platform."""
+
+from __future__ import annotations
+
+import math
+
+from rackwright.catalog import Catalog, Machine, Quantisation
+from rackwright.engines import vllm
+from rackwright.fabric import addressing, nccl, qos
+from rackwright.plan.fabric import Fabric
+from rackwright.plan.platform import Operator, Platform
+from rackwright.plan.services import Observability, Route, Rule, Scaling, WeightVolume
+from rackwright.workload import Workload
+
+GIB = 2.0**30
+VOLUME_FACTOR = 2
+"""Room for two versions of the weights: the one that serves and the one that comes."""
+SCRAPE_S = 5
+PICKER_PORT = 9002
+GATEWAY = "llm"
+GATEWAY_CLASS = "eg"
+MOUNT = "/models"
+
+
+def slug(name: str) -> str:
+    """``name`` as a DNS label."""
+    return name.lower().replace(".", "-").replace("_", "-")
+
+
+def fabric(workload: Workload, machine: Machine) -> Fabric | None:
+    """The scale-out fabric, or None where the workload asks for none."""
+    nics, kind = machine.fabric, workload.hardware.fabric
+    if nics is None or kind == "none":
+        return None
+    rails = addressing.rails(nics)
+    profile = qos.profile() if kind == "roce" else None
+    return Fabric(
+        kind=kind,
+        rate_gbps=int(nics.rate_gbps.value),
+        mtu=qos.MTU if kind == "roce" else qos.INFINIBAND_MTU,
+        active_mtu=qos.ACTIVE_MTU,
+        nic_vendor=nics.vendor,
+        nic_type=nics.nic_type,
+        namespace="nvidia-network-operator",
+        rails=rails,
+        qos=profile,
+        management_interface=machine.management_interface,
+        nccl_env=nccl.environment(rails, profile),
+    )
+
+
+def volume(workload: Workload, deployment: str, weights: Quantisation) -> WeightVolume:
+    """A shared claim for the weights of ``deployment``, large enough for two versions."""
+    return WeightVolume(
+        name=f"{deployment}-weights",
+        deployment=deployment,
+        size_gib=math.ceil(VOLUME_FACTOR * weights.disk.value * 1e9 / GIB),
+        storage_class=workload.site.storage_class,
+        mount_path=MOUNT,
+    )
+
+
+def route(workload: Workload, catalog: Catalog, deployment: str, total_cutoff_ms: float) -> Route:
+    """The model's way in. The gateway gives up when a request may take no longer."""
+    return Route(
+        deployment=deployment,
+        gateway=GATEWAY,
+        gateway_class=GATEWAY_CLASS,
+        hostname=f"{workload.name}.{workload.site.domain}",
+        pool=deployment,
+        picker_service=f"{deployment}-picker",
+        picker_port=PICKER_PORT,
+        picker_image=catalog.platforms["kubernetes"].picker_image,
+        request_timeout=f"{math.ceil(total_cutoff_ms / 1000)}s",
+    )
+
+
+def scaling(
+    workload: Workload, catalog: Catalog, deployment: str, served: str, *, replicas: int, slots: int,
+    nodes_per_replica: int, max_num_seqs: int, load_s: float,
+) -> Scaling:  # fmt: skip
+    """Between what the peak needs and what the pool holds. A missing metric holds the planned count."""
+    return Scaling(
+        deployment=deployment,
+        kind="LeaderWorkerSet" if nodes_per_replica > 1 else "Deployment",
+        min_replicas=replicas,
+        max_replicas=max(replicas, slots),
+        polling_s=15,
+        cooldown_s=max(600, math.ceil(load_s * 2 / 60) * 60),
+        fallback_replicas=replicas,
+        prometheus_url=catalog.platforms["kubernetes"].prometheus_url,
+        triggers=vllm.triggers(workload.name, served, max_num_seqs),
+    )
+
+
+def observability(rules: dict[str, tuple[Rule, ...]], temperature_max_c: float) -> Observability:
+    """Scrape every 5 s; rules of the engines and of the GPUs under them."""
+    return Observability(
+        scrape_s=SCRAPE_S,
+        scrape_timeout_s=SCRAPE_S - 1,
+        deployment_rules=rules,
+        node_rules=_node_rules(temperature_max_c),
+    )
+
+
+def _node_rules(temperature_max_c: float) -> tuple[Rule, ...]:
+    return (
+        Rule(
+            alert="GpuXidError",
+            expr="DCGM_FI_DEV_XID_ERRORS > 0",
+            for_="1m",
+            severity="critical",
+            summary="the driver reported an Xid: see the kernel log for which",
+            runbook="runbook/xid",
+        ),
+        Rule(
+            alert="GpuHot",
+            expr=f"DCGM_FI_DEV_GPU_TEMP > {temperature_max_c:g}",
+            for_="2m",
+            severity="critical",
+            summary=f"a GPU is over {temperature_max_c:g} °C",
+            runbook="runbook/cooling",
+        ),
+        Rule(
+            alert="GpuRowRemapFailed",
+            expr="DCGM_FI_DEV_ROW_REMAP_FAILURE > 0",
+            for_="1m",
+            severity="critical",
+            summary="a GPU could not remap a faulty row: replace it",
+            runbook="runbook/ecc",
+        ),
+        Rule(
+            alert="GpuUnderused",
+            expr="avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 60",
+            for_="30m",
+            severity="info",
+            summary="utilisation under 60 %: batches are small, or there is capacity to spare",
+            runbook="runbook/utilisation",
+        ),
+    )
+
+
+def platform(workload: Workload, catalog: Catalog, *, multi_node: bool, open_only: bool) -> Platform:
+    """Operators that the plan's objects need, and the one owner of the driver."""
+    entry = catalog.platforms["kubernetes"]
+    names = ["gpu-operator"]
+    names += ["network-operator"] if workload.hardware.fabric != "none" else []
+    names += ["leaderworkerset"] if multi_node else []
+    names += ["keda", "prometheus-operator", "gateway"]
+    operators = tuple(
+        Operator.model_validate(
+            {"name": n, "version": entry.operators[n].version, "namespace": entry.operators[n].namespace}
+        )
+        for n in names
+    )
+    return Platform(
+        namespace=workload.name,
+        driver_owner=workload.hardware.driver_owner,
+        driver_version=entry.driver,
+        kernel_module="open",
+        mig_strategy="none",
+        operators=operators if workload.site.target == "kubernetes" else (),
+    )

@@ -1,0 +1,472 @@
+"""From a workload to a plan. ``size`` reads as the plan's table of contents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rackwright import __version__
+from rackwright.catalog import Catalog, Machine, ModelEntry, unknown_entry
+from rackwright.engines import vllm
+from rackwright.errors import InputErrors, Problem, listing, nearest
+from rackwright.fabric import addressing
+from rackwright.plan import (
+    Cost,
+    Header,
+    HostExpectation,
+    Load,
+    Node,
+    Observability,
+    Plan,
+    Pool,
+    Scaling,
+    Site,
+    Taint,
+)
+from rackwright.plan.deployments import (
+    Deployment,
+    Engine,
+    Estimate,
+    Layout,
+    MemoryBudget,
+    Slo,
+    Weights,
+)
+from rackwright.plan.fabric import Fabric
+from rackwright.sizing import cautions as warnings
+from rackwright.sizing import nodes, services
+from rackwright.sizing.cost import cost
+from rackwright.sizing.expectations import expectation
+from rackwright.sizing.explain import Facts, explanations
+from rackwright.sizing.layout import TOTAL_CUTOFF_MS, TTFT_CUTOFF_MS, Candidate, Chosen, Stand, choose
+from rackwright.sizing.load import Demand, demand
+from rackwright.workload import Workload
+
+PLACEHOLDER = "sha256:" + "0" * 64
+"""Stands where no digest is known; no registry can serve it, so that nothing unpinned runs."""
+POOL_LABEL = "rackwright.dev/pool"
+TIER_LABEL = "rackwright.dev/tier"
+GPU_TAINT = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What the rest of the plan is written from."""
+
+    stand: Stand
+    demand: Demand
+    chosen: Chosen
+    placed: nodes.Placed
+    fabric: Fabric | None
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.chosen.candidate
+
+    @property
+    def slots(self) -> int:
+        """Replicas that the whole pool could hold, spares included."""
+        count, shape = len(self.placed.names), self.candidate.shape
+        if shape.pp > 1:
+            return count // shape.pp
+        return count * self.candidate.replicas_per_node(self.stand.gpus)
+
+    @property
+    def requests_per_replica(self) -> float:
+        return self.demand.requests_per_s / self.chosen.replicas
+
+    @property
+    def load_s(self) -> float:
+        """Seconds from the start of a replica to its first answer."""
+        engine = self.stand.engine
+        share = self.candidate.shape.weights.loaded.value / self.candidate.shape.pp
+        return vllm.load_seconds(share, engine.load_rate.value, engine.load_fixed.value)
+
+
+def size(workload: Workload, catalog: Catalog) -> Plan:
+    """The plan of ``workload``: the same inputs give the same plan, byte for byte.
+
+    Raises:
+        InputErrors: the workload names what the catalog does not have, or an override breaks a rule; all
+            problems at once.
+        Infeasible: no layout or not enough machines; with the binding constraint and the best value.
+    """
+    stand = _stand(workload, catalog)
+    asked = demand(workload)
+    decided = _decide(stand, asked)
+    pool = _pool(decided)
+    deployment = _deployment(decided)
+    spent = cost(stand.machine, catalog.prices["cn"], len(pool.nodes), fabric=decided.fabric is not None)
+    weights = decided.candidate.shape.weights
+    platform = services.platform(
+        workload, catalog, multi_node=deployment.layout.nodes_per_replica > 1,
+        open_only=stand.accelerator.open_kernel_module_only,
+    )  # fmt: skip
+    return Plan(
+        header=_header(stand, catalog),
+        workload=workload,
+        load=_load(decided),
+        sites=(_site(decided),),
+        pools=(pool,),
+        fabric=decided.fabric,
+        deployments=(deployment,),
+        volumes=(services.volume(workload, deployment.name, weights),),
+        routes=(services.route(workload, catalog, deployment.name, deployment.limits.total_cutoff_ms),),
+        scaling=(_scaling(decided, catalog, deployment),),
+        observability=_observability(decided, deployment),
+        platform=platform,
+        expectations={pool.name: _expectation(decided, platform.driver_version)},
+        cost=spent,
+        cautions=warnings.cautions(_sized(decided, catalog, spent, deployment)),
+        explanations=explanations(_facts(decided, catalog, pool, deployment, spent)),
+    )
+
+
+def _stand(workload: Workload, catalog: Catalog) -> Stand:
+    """The catalog entries that the workload names, and every reason why they do not go together."""
+    problems: list[Problem] = []
+    machine = catalog.machines.get(workload.hardware.machine)
+    if machine is None:
+        problems.append(unknown_entry(catalog.machines, workload.hardware.machine, "hardware.machine", "machine"))
+    else:
+        problems.extend(_fabric_problems(workload, machine, catalog))
+    engine = catalog.engines.get(workload.engine)
+    if engine is None:
+        problems.append(unknown_entry(catalog.engines, workload.engine, "engine", "engine"))
+    model = catalog.models.get(workload.model.id)
+    if model is None:
+        problems.append(unknown_entry(catalog.models, workload.model.id, "model.id", "model"))
+    else:
+        problems.extend(_model_problems(workload, model))
+    problems.extend(warnings.suppress_problems(workload))
+    if problems or machine is None or engine is None or model is None:
+        raise InputErrors(problems)
+    quantisation = workload.model.quantisation or model.default_quantisation
+    return Stand(
+        workload, machine, catalog.accelerator_of(machine), model, engine, quantisation,
+        _kv_bits(workload, model, quantisation),
+    )  # fmt: skip
+
+
+def _kv_bits(workload: Workload, model: ModelEntry, quantisation: str) -> Literal[8, 16]:
+    choice = workload.model.kv_cache
+    if choice == "auto":
+        choice = "fp8" if model.quantisations[quantisation].bits <= 8 and model.mla is None else "bf16"
+    return 8 if choice == "fp8" else 16
+
+
+def _fabric_problems(workload: Workload, machine: Machine, catalog: Catalog) -> list[Problem]:
+    asked = workload.hardware.fabric
+    layer = machine.fabric.layer if machine.fabric else None
+    has = {"Ethernet": "roce", "InfiniBand": "infiniband", None: "none"}[layer]
+    if asked in ("none", has):
+        return []
+    others = [m.id for m in catalog.machines.values() if m.accelerator == machine.accelerator and m.fabric
+              and {"Ethernet": "roce", "InfiniBand": "infiniband"}[m.fabric.layer] == asked]  # fmt: skip
+    return [
+        Problem(
+            "hardware.fabric",
+            f'must be "none" or what the machine has ("{has}")',
+            f'"{asked}" on {machine.id}',
+            "ranks across nodes would find no such network",
+            f"use machine {listing(others)}" if others else f'set it to "{has}"',
+        )
+    ]
+
+
+def _model_problems(workload: Workload, model: ModelEntry) -> list[Problem]:
+    problems = []
+    wanted = workload.model.quantisation
+    if wanted is not None and wanted not in model.quantisations:
+        problems.append(
+            Problem(
+                "model.quantisation",
+                f"must be one that the model is offered in{nearest(wanted, model.quantisations)}",
+                f'"{wanted}"',
+                f"{model.name} has {listing(sorted(model.quantisations))}",
+                "choose one of those",
+            )
+        )
+    if workload.model.context > model.max_context.value:
+        problems.append(
+            Problem(
+                "model.context",
+                f"must be at most the model's {model.max_context.value:,.0f} tokens",
+                f"{workload.model.context:,.0f} tokens",
+                "the engine refuses to start with more",
+                f"set it to {model.max_context.value:.0f} tokens or fewer",
+            )
+        )
+    needed = workload.users.input_per_session + workload.users.output_per_session
+    if needed > workload.model.context:
+        problems.append(
+            Problem(
+                "model.context",
+                f"must hold a session of {needed:,.0f} tokens",
+                f"{workload.model.context:,.0f} tokens",
+                "requests would be refused or cut",
+                "raise it, or shorten users.input_per_session",
+            )
+        )
+    return problems
+
+
+def _decide(stand: Stand, asked: Demand) -> Decided:
+    workload = stand.workload
+    chosen = choose(stand, asked)
+    if workload.site.target == "hosts" and chosen.candidate.shape.pp > 1:
+        raise InputErrors(
+            Problem(
+                "site.target",
+                "must be kubernetes where a replica spans nodes",
+                '"hosts"',
+                "groups of nodes are started and restarted together by LeaderWorkerSet",
+                "set site.target: kubernetes, or choose a model that fits one node",
+            )
+        )
+    count = chosen.nodes + workload.hardware.spares
+    placed = nodes.place(workload, stand.machine, count, chosen.candidate.nodes_per_replica)
+    return Decided(stand, asked, chosen, placed, services.fabric(workload, stand.machine))
+
+
+def _header(stand: Stand, catalog: Catalog) -> Header:
+    used = (stand.machine.id, stand.accelerator.id, stand.model.id, stand.engine.id, "cn", "kubernetes")
+    return Header(
+        name=stand.workload.name,
+        workload_digest=stand.workload.digest,
+        catalog_digest=catalog.digest_of(*used),
+        generated_by=f"rackwright {__version__}",
+    )
+
+
+def _load(decided: Decided) -> Load:
+    asked, at = decided.demand, decided.candidate.at
+    latency_s = (at.ttft_ms + asked.output_tokens * at.tpot_ms) / 1000
+    return Load(
+        scenario_factor=asked.factor,
+        tokens_per_day=asked.tokens_per_day,
+        output_tokens_per_day=asked.output_tokens_per_day,
+        peak_requests_per_s=asked.requests_per_s,
+        peak_input_tok_s=asked.input_tok_s,
+        peak_output_tok_s=asked.output_tok_s,
+        concurrency=round(asked.requests_per_s * latency_s, 1),
+    )
+
+
+def _site(decided: Decided) -> Site:
+    site = decided.stand.workload.site
+    return Site(
+        name=site.name,
+        country=site.country,
+        target=site.target,
+        zone=site.name,
+        racks=decided.placed.racks,
+    )
+
+
+def _pool(decided: Decided) -> Pool:
+    machine, accelerator = decided.stand.machine, decided.stand.accelerator
+    spares = decided.stand.workload.hardware.spares
+    names = decided.placed.names
+    first_spare = len(names) - spares
+    return Pool(
+        name=machine.pool,
+        site=decided.stand.workload.site.name,
+        machine=machine.id,
+        accelerator=accelerator.id,
+        gpus_per_node=decided.stand.gpus,
+        gpu_memory_gib=round(accelerator.memory_gib, 2),
+        cpus_per_node=int(machine.threads.value),
+        memory_gib_per_node=machine.memory.value,
+        nvme_bytes_per_node=int(machine.nvme_count.value * machine.nvme_each.value * 1e9),
+        idle_w_per_node=machine.idle.value,
+        full_load_w_per_node=machine.full_load.value,
+        labels={POOL_LABEL: machine.pool, TIER_LABEL: "hot"},
+        taints=(Taint(key=GPU_TAINT, value="present"),),
+        nodes=tuple(
+            Node(
+                name=name,
+                rack=decided.placed.rack_of[name],
+                spare=index >= first_spare,
+                rail_addresses=addressing.addresses(machine, index) if decided.fabric else (),
+            )
+            for index, name in enumerate(names)
+        ),
+    )
+
+
+def _deployment(decided: Decided) -> Deployment:
+    stand, candidate, asked = decided.stand, decided.candidate, decided.demand
+    workload, shape = stand.workload, candidate.shape
+    serve = _serve(decided)
+    env = decided.fabric.nccl_env if decided.fabric and shape.pp > 1 else {}
+    roles = vllm.roles(serve, env)
+    problems = list(vllm.flag_problems(stand.engine.version, roles, "overrides.engine_flags"))
+    if problems:
+        raise InputErrors(problems)
+    gpus_per_pod = shape.tp
+    weights_gib = candidate.memory.weights * gpus_per_pod
+    slo = workload.slo
+    return Deployment(
+        name=services.slug(stand.model.id),
+        pool=stand.machine.pool,
+        model=stand.model.id,
+        served_name=serve.served_name,
+        context_tokens=serve.context,
+        weights=_weights(decided),
+        layout=Layout(
+            replicas=decided.chosen.replicas,
+            tensor_parallel=shape.tp,
+            pipeline_parallel=shape.pp,
+            nodes_per_replica=candidate.nodes_per_replica,
+            gpus_per_pod=gpus_per_pod,
+            gpus_per_replica=shape.gpus,
+        ),
+        engine=Engine(
+            name=stand.engine.id,
+            version=stand.engine.version,
+            image=f"{stand.engine.repository}@{_digest(decided)}",
+            image_verified=_digest(decided) != PLACEHOLDER and stand.engine.digest_verified,
+            port=stand.engine.port,
+            roles=roles,
+        ),
+        memory=_memory(decided),
+        estimate=_estimate(decided),
+        slo=Slo(
+            ttft_p95_ms=slo.ttft_p95,
+            tpot_p50_ms=slo.tpot_p50,
+            e2e_p95_ms=slo.e2e_p95,
+            success_share=slo.success,
+        ),
+        limits=vllm.limits(
+            max_num_seqs=serve.max_num_seqs,
+            queued=serve.max_queued,
+            replicas=decided.chosen.replicas,
+            requests_per_s=asked.requests_per_s,
+            tokens_per_s=asked.output_tok_s,
+            ttft_cutoff_ms=max(TTFT_CUTOFF_MS, slo.ttft_p95),
+            total_cutoff_ms=max(TOTAL_CUTOFF_MS, slo.e2e_p95),
+        ),
+        probes=vllm.probes(decided.load_s),
+        resources=vllm.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
+        rollout=vllm.rollout(decided.load_s, decided.slots - decided.chosen.replicas),
+    )
+
+
+def _digest(decided: Decided) -> str:
+    engine = decided.stand.engine
+    return decided.stand.workload.overrides.image_digest or engine.digests.get(engine.version, PLACEHOLDER)
+
+
+def _serve(decided: Decided) -> vllm.Serve:
+    stand, candidate = decided.stand, decided.candidate
+    return vllm.Serve(
+        path=f"{services.MOUNT}/{stand.model.id}",
+        served_name=stand.model.id,
+        port=stand.engine.port,
+        tp=candidate.shape.tp,
+        pp=candidate.shape.pp,
+        context=int(stand.workload.model.context),
+        max_num_seqs=candidate.sequences,
+        max_queued=vllm.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
+        batched_tokens=int(stand.engine.max_batched_tokens.value),
+        utilization=candidate.memory.utilization,
+        kv_fp8=stand.kv_bits == 8,
+        quantisation=candidate.shape.weights.engine_flag,
+        trust_remote_code=stand.model.trust_remote_code,
+        extra=stand.workload.overrides.engine_flags,
+    )
+
+
+def _weights(decided: Decided) -> Weights:
+    chosen, model = decided.candidate.shape.weights, decided.stand.model
+    path = f"{services.MOUNT}/{model.id}"
+    return Weights(
+        source=f"hf://{chosen.hf_id}",
+        revision=decided.stand.workload.model.revision or model.revision,
+        quantisation=decided.stand.quantisation,
+        bytes=round(chosen.disk.value * 1e9),
+        path=path,
+        manifest_path=f"{path}/SHA256SUMS",
+        manifest_sha256=decided.stand.workload.model.weights_manifest,
+    )
+
+
+def _memory(decided: Decided) -> MemoryBudget:
+    held = decided.candidate.memory
+    return MemoryBudget(
+        total_gib=round(held.total, 2),
+        weights_gib=round(held.weights, 2),
+        kv_gib=round(held.kv, 2),
+        activations_gib=round(held.activations, 2),
+        overhead_gib=round(held.overhead, 2),
+        utilization=held.utilization,
+        kv_bytes_per_token=held.kv_bytes_per_token,
+        kv_tokens=held.kv_tokens,
+    )
+
+
+def _estimate(decided: Decided) -> Estimate:
+    at = decided.candidate.at
+    return Estimate(
+        output_tok_s=round(at.output_tok_s, 1),
+        output_tok_s_low=round(at.low, 1),
+        output_tok_s_high=round(at.high, 1),
+        tpot_ms=round(at.tpot_ms, 2),
+        ttft_ms=round(at.ttft_ms, 1),
+        prefill_tok_s=round(at.prefill_tok_s, 1),
+        concurrency=at.concurrency,
+        bandwidth_share=round(decided.candidate.stream_share, 4),
+        evidence=at.evidence,
+    )
+
+
+def _scaling(decided: Decided, catalog: Catalog, deployment: Deployment) -> Scaling:
+    return services.scaling(
+        decided.stand.workload, catalog, deployment.name, deployment.served_name,
+        replicas=decided.chosen.replicas, slots=decided.slots,
+        nodes_per_replica=deployment.layout.nodes_per_replica,
+        max_num_seqs=deployment.limits.max_num_seqs, load_s=decided.load_s,
+    )  # fmt: skip
+
+
+def _observability(decided: Decided, deployment: Deployment) -> Observability:
+    rules = vllm.rules(
+        decided.stand.workload.name,
+        deployment.served_name,
+        ttft_p95_ms=deployment.slo.ttft_p95_ms,
+        tpot_p50_ms=deployment.slo.tpot_p50_ms,
+        max_num_seqs=deployment.limits.max_num_seqs,
+    )
+    return services.observability({deployment.name: rules}, decided.stand.accelerator.temperature_max.value)
+
+
+def _expectation(decided: Decided, driver: str) -> HostExpectation:
+    return expectation(
+        decided.stand.workload, decided.stand.machine, decided.stand.accelerator,
+        fabric=decided.fabric, driver=driver,
+        weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9),
+        power_factor=nodes.POWER_FACTOR,
+    )  # fmt: skip
+
+
+def _sized(decided: Decided, catalog: Catalog, spent: Cost, deployment: Deployment) -> warnings.Sized:
+    return warnings.Sized(
+        stand=decided.stand,
+        demand=decided.demand,
+        chosen=decided.chosen,
+        nodes=len(decided.placed.names),
+        fabric=decided.fabric,
+        cost=spent,
+        prices=catalog.prices["cn"],
+        image_pinned=not deployment.engine.image.endswith(PLACEHOLDER),
+        picker_pinned=catalog.platforms["kubernetes"].picker_verified,
+    )
+
+
+def _facts(decided: Decided, catalog: Catalog, pool: Pool, deployment: Deployment, spent: Cost) -> Facts:
+    return Facts(
+        stand=decided.stand, demand=decided.demand, chosen=decided.chosen, placed=decided.placed,
+        fabric=decided.fabric, pool=pool, deployment=deployment, cost=spent, prices=catalog.prices["cn"],
+        load=_load(decided), slots=decided.slots, load_s=decided.load_s,
+    )  # fmt: skip
