@@ -48,8 +48,8 @@ def _is_header(tokens: list[str]) -> bool:
 def _sniff(text: str) -> int:
     lines = text.split("\n")[:60]
     rows = [line for line in lines if re.match(r"^\s*GPU\d+\s+(?:X|NV\d+|SYS|NODE|PHB|PXB|PIX|PSB|SOC)\s", line + " ")]
-    if not rows:
-        return 0
+    if not rows:  # what Windows prints instead of a matrix
+        return 20 if re.match(r"\s*ERROR: Option -m is missing its value\b", text) else 0
     return 95 if any(_is_header(_header_tokens(line)) for line in lines if "GPU0" in line) else 60
 
 
