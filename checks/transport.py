@@ -166,6 +166,28 @@ class Network:
                 with contextlib.suppress(Exception):
                     sock.close()
 
+    def host_key(self, host: Host) -> tuple[Endpoint, paramiko.PKey]:
+        """The key that the server shows, without a login.
+
+        Raises:
+            Unreachable: it could not be had.
+        """
+        at = self.endpoint(host)
+        deadline = time.monotonic() + self.settings.connect_s + self.settings.banner_s
+        try:
+            sock = _socket(at, self.settings.connect_s, deadline)
+            with contextlib.closing(sock):
+                known = self.known(at.known_hosts_files)
+                transport = _preferring(known.types(at.label))(sock)
+                transport.banner_timeout = self.settings.banner_s
+                with contextlib.closing(transport):
+                    transport.start_client(timeout=self.settings.banner_s)
+                    return at, transport.get_remote_server_key()
+        except Unreachable:
+            raise
+        except Exception as error:  # paramiko raises bare Exception and EOFError too
+            raise self._explained(error, at) from None
+
     def _open(self, client: paramiko.SSHClient, opened: list[Any], at: Endpoint, deadline: float) -> None:
         known = self.known(at.known_hosts_files)
         client.set_missing_host_key_policy(StrictPolicy(known, at.label))

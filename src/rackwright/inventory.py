@@ -77,8 +77,11 @@ class Bound:
 
 @dataclass
 class _Group:
+    """``line`` is 0 for a group that is only mentioned, by its vars or as a child."""
+
     name: str
     line: int
+    vars_line: int = 0
     hosts: dict[str, int] = field(default_factory=dict)
     children: dict[str, int] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
@@ -166,9 +169,12 @@ def _section(file: _File, text: str, number: int) -> tuple[_Group, str]:
             number, "a group has a name without blanks", f"[{text}]", "nothing could refer to the group"
         )
         return file.group("ungrouped", 0), "skip"
-    if name not in file.groups or not file.groups[name].line:
-        file.group(name, number).line = file.groups[name].line or (0 if colon else number)
-    return file.groups[name], suffix
+    group = file.group(name, 0)
+    if suffix == "vars":
+        group.vars_line = group.vars_line or number
+    else:
+        group.line = group.line or number
+    return group, suffix
 
 
 def _child_line(file: _File, group: _Group, line: str, number: int) -> None:
@@ -353,7 +359,7 @@ def _add_host(
 def _check_children(file: _File) -> None:
     for group in list(file.groups.values()):
         for child, number in group.children.items():
-            if child not in file.groups:
+            if not _defined(file, child):
                 file.problem(
                     number,
                     "a child group must be defined" + nearest(child, file.groups),
@@ -361,6 +367,15 @@ def _check_children(file: _File) -> None:
                     f"[{group.name}] would lack its hosts",
                     f"add a section [{child}]",
                 )
+        if group.vars_line and not _defined(file, group.name):
+            others = [name for name in file.groups if name != group.name]
+            file.problem(
+                group.vars_line,
+                "a group with vars must be defined" + nearest(group.name, others),
+                f"[{group.name}:vars]",
+                "its values would reach no host",
+                f"add a section [{group.name}]",
+            )
     for cycle in _cycles(file):
         first = file.groups[cycle[0]]
         file.problem(
@@ -369,6 +384,10 @@ def _check_children(file: _File) -> None:
             " → ".join(cycle),
             "its hosts could never be listed",
         )
+
+
+def _defined(file: _File, name: str) -> bool:
+    return name in ("all", "ungrouped") or (name in file.groups and file.groups[name].line > 0)
 
 
 def _cycles(file: _File) -> Iterator[list[str]]:

@@ -121,7 +121,11 @@ class Result(_Frozen):
 
 
 class Results(_Frozen):
-    """Everything one run established. One file, one schema; reports are views of it."""
+    """Everything one run established. One file, one schema; reports are views of it.
+
+    ``not_measured`` counts, for a host that was not reached or was left out of later tiers, the checks that
+    gave no result; ``notes`` are remarks about the run itself.
+    """
 
     schema_: str = Field(default=RESULTS_SCHEMA, alias="schema")
     plan: str
@@ -131,6 +135,8 @@ class Results(_Frozen):
     seconds: float = 0.0
     hosts: tuple[str, ...] = ()
     unreachable: dict[str, str] = Field(default_factory=dict)
+    not_measured: dict[str, int] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -145,7 +151,7 @@ class Results(_Frozen):
     @property
     def exit_code(self) -> int:
         """0 good, 1 findings, 2 nothing could be measured at all (see docs/exit-codes.md)."""
-        if not self.results:
+        if not self.results or (self.hosts and len(self.unreachable) == len(self.hosts)):
             return 2
         return 1 if self.findings() or self.unreachable else 0
 

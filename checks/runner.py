@@ -1,0 +1,534 @@
+"""One run: collect the hosts, judge each as it comes in, then pools and racks.
+
+Both views, ``rackwright preflight`` and ``pytest checks``, judge with the functions of this module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TextIO
+
+from checks.capture import Capture
+from checks.collect import Script, build, commands_of, variables_for
+from checks.fleet import collect_all
+from checks.parsers import parse
+from checks.registry import Check, Command, Scope, expectation
+from checks.transport import Network, Settings
+from checks.view import HostView, NotMeasured
+from rackwright.errors import CannotRun, Problem, listing, nearest
+from rackwright.inventory import Host, Inventory
+from rackwright.plan import HostExpectation, NotApplicable, Plan, Pool, Rack
+from rackwright.verdict import (
+    Evidence,
+    Load,
+    Outcome,
+    Result,
+    Results,
+    Severity,
+    Status,
+    could_not_measure,
+    not_applicable,
+)
+
+REACHABLE = "net-reachable"
+DEADLINES = {0: 60.0, 1: 300.0, 2: 1200.0, 3: 3600.0, 4: 3600.0}
+"""Seconds a host may take, a tier."""
+
+_EXCERPT = 600
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a judge may know besides the captures.
+
+    Attributes:
+        host: set for host checks; ``rack`` for rack checks.
+        unreachable: hosts of the pool or rack that gave no capture; their views are not passed.
+        absent: nodes that the plan has there and this run does not include.
+    """
+
+    plan: Plan
+    pool: Pool
+    expectations: HostExpectation | None
+    rack: Rack | None = None
+    host: str = ""
+    unreachable: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is made.
+
+    Attributes:
+        results_dir: where results.jsonl grows during the run, with captures/ beside it.
+        captures: a directory of captures to judge instead of collecting.
+        load: the load that readings of power and temperature must have been taken at.
+        deadline_s: seconds a host may take; None gives each tier its own.
+    """
+
+    network: Settings = field(default_factory=Settings)
+    forks: int = 32
+    results_dir: Path | None = None
+    captures: Path | None = None
+    load: Load | None = None
+    deadline_s: float | None = None
+
+
+OnResult = Callable[[Result], None]
+OnHost = Callable[[Capture, Sequence[Result]], None]
+
+
+# --- selection -----------------------------------------------------------------------------------------
+
+
+def select(
+    registry: Mapping[str, Check],
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    tier: int = 0,
+) -> tuple[Check, ...]:
+    """The checks up to ``tier`` whose id or area matches ``only`` and not ``skip``.
+
+    Raises:
+        CannotRun: a pattern matches nothing, or nothing is left.
+    """
+    for option, patterns in (("--only", only), ("--skip", skip)):
+        for pattern in patterns:
+            if not any(_matches(item, pattern) for item in registry.values()):
+                raise CannotRun(
+                    Problem(
+                        option, "must match a check or an area" + nearest(pattern, registry), f'"{pattern}"',
+                        "a check that does not exist cannot be selected", "list them: rackwright checklist",
+                    )
+                )  # fmt: skip
+    chosen = tuple(
+        item
+        for item in registry.values()
+        if item.tier <= tier
+        and (not only or any(_matches(item, p) for p in only))
+        and not any(_matches(item, p) for p in skip)
+    )
+    if not chosen:
+        raise CannotRun(
+            Problem(
+                "the selection", "must leave at least one check",
+                f"none of {len(registry)} up to tier {tier}" if registry else "no checks are registered",
+                "a run that checks nothing proves nothing", "loosen --only, --skip or raise --tier",
+            )
+        )  # fmt: skip
+    return chosen
+
+
+def _matches(item: Check, pattern: str) -> bool:
+    return fnmatchcase(item.id, pattern) or item.area == pattern
+
+
+def require_hosts(inventory: Inventory) -> None:
+    """Nothing, if there is a host.
+
+    Raises:
+        CannotRun: there is none.
+    """
+    if not inventory.hosts:
+        raise CannotRun(
+            Problem(
+                inventory.source or "the inventory", "must name at least one host", "none",
+                "a run that checks nothing proves nothing", "rackwright inventory plan.yaml -o hosts.ini",
+            )
+        )  # fmt: skip
+
+
+# --- judging -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Judges captures of one plan and inventory; it knows nothing of how they were collected."""
+
+    plan: Plan
+    inventory: Inventory
+    commands: Mapping[str, Command]
+    load: Load | None = None
+
+    @classmethod
+    def for_checks(
+        cls, plan: Plan, inventory: Inventory, checks: Iterable[Check], load: Load | None = None
+    ) -> Bench:
+        return cls(plan, inventory, {c.key: c for item in checks for c in item.commands}, load)
+
+    def view(self, capture: Capture) -> HostView:
+        host = self.inventory.host(capture.host)
+        return HostView(capture, pool=host.pool, rack=host.rack, parse=parse, commands=self.commands)
+
+    def judge_host(self, item: Check, view: HostView) -> Result:
+        pool = self.plan.pool(view.pool)
+        context = Context(self.plan, pool, self.plan.expectations.get(pool.name), host=view.name)
+        return self._judge(item, view.name, pool, (view,), view, context)
+
+    def judge_group(self, item: Check, subject: str, captures: Mapping[str, Capture]) -> Result:
+        """A pool or a rack, by its name: ``captures`` holds those of all hosts of the run."""
+        members = [h for h in self.inventory.hosts if subject == (h.pool if item.scope is Scope.POOL else h.rack)]
+        reached = [h for h in members if h.name in captures and not captures[h.name].problem]
+        views = [self.view(captures[h.name]) for h in reached]
+        pool = self.plan.pool((reached or members)[0].pool)
+        rack = next((r for r in self.plan.racks() if r.name == subject), None) if item.scope is Scope.RACK else None
+        planned = rack.nodes if rack else tuple(n.name for n in pool.nodes)
+        names = {h.name for h in members}
+        context = Context(
+            self.plan,
+            pool,
+            self.plan.expectations.get(pool.name),
+            rack=rack,
+            unreachable=tuple(h.name for h in members if h not in reached),
+            absent=tuple(n for n in planned if n not in names),
+        )
+        if not views:
+            outcome = could_not_measure(f"no host of {item.scope.value} {subject} was reached")
+            return self._result(item, subject, pool, outcome, ())
+        return self._judge(item, subject, pool, views, views, context)
+
+    def unreached(self, item: Check, capture: Capture) -> Result:
+        """The one result of a host that gave no capture."""
+        return self.judge_host(item, self.view(capture))
+
+    def _judge(
+        self, item: Check, subject: str, pool: Pool, views: Sequence[HostView], seen: Any, context: Context
+    ) -> Result:
+        evidence: tuple[Evidence, ...] = ()
+        try:
+            outcome = self._outcome(item, pool, seen, context)
+        except NotMeasured as error:
+            outcome = could_not_measure(str(error))
+        except Exception as error:  # a judge that fails must never count as a pass
+            outcome = could_not_measure(
+                f"the check {item.id} itself failed ({type(error).__name__}: {str(error)[:200]}): a bug in it, "
+                "not a finding about the host"
+            )
+        if outcome.status is not Status.NOT_APPLICABLE:
+            evidence = _evidence(item, views, detailed=outcome.status is not Status.PASS)
+        return self._result(item, subject, pool, self._resolved(item, outcome), evidence)
+
+    def _outcome(self, item: Check, pool: Pool, seen: Any, context: Context) -> Outcome:
+        want = None
+        if item.expects:
+            want = expectation(context.expectations, item.expects)
+            if want is None:
+                return could_not_measure(f"missing expectation {_plan_path(item, pool)}")
+            if isinstance(want, NotApplicable):
+                return not_applicable(want.not_applicable)
+        outcome = item.judge(seen, want, context) if _takes_context(item) else item.judge(seen, want)
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"it returned {type(outcome).__name__}, not an outcome")
+        return outcome
+
+    def _resolved(self, item: Check, outcome: Outcome) -> Outcome:
+        if self.load and outcome.load and outcome.load is not self.load and outcome.status in _OPEN:
+            return outcome.model_copy(
+                update={
+                    "status": Status.ERROR,
+                    "message": f"measured at {outcome.load.value} load; this run demands {self.load.value}. "
+                    f"{outcome.message}".rstrip(". "),
+                }
+            )
+        if outcome.status is Status.FAIL and item.severity in (Severity.WARN, Severity.INFO):
+            return outcome.model_copy(update={"status": Status.WARN})
+        return outcome
+
+    def _result(
+        self, item: Check, subject: str, pool: Pool, outcome: Outcome, evidence: tuple[Evidence, ...]
+    ) -> Result:
+        return Result(
+            check=item.id,
+            subject=subject,
+            scope=item.scope.value,
+            pool=pool.name,
+            title=item.title,
+            severity=item.severity,
+            status=outcome.status,
+            expected=outcome.expected,
+            actual=outcome.actual,
+            message=outcome.message,
+            load=outcome.load,
+            where=outcome.where,
+            remedy=item.remedy,
+            plan_path=_plan_path(item, pool) if item.expects else "",
+            evidence=evidence,
+        )
+
+    def subjects(self, scope: Scope) -> list[str]:
+        """Pools or racks that have a host in this run."""
+        names = (h.pool if scope is Scope.POOL else h.rack for h in self.inventory.hosts)
+        return sorted({name for name in names if name})
+
+
+_OPEN = (Status.PASS, Status.WARN)
+
+
+@lru_cache(maxsize=512)
+def _takes_context(item: Check) -> bool:
+    return len(inspect.signature(item.judge).parameters) > 2
+
+
+def _plan_path(item: Check, pool: Pool) -> str:
+    return f"expectations.{pool.name}.{item.expects}"
+
+
+def _evidence(item: Check, views: Sequence[HostView], *, detailed: bool) -> tuple[Evidence, ...]:
+    found = []
+    for view in views:
+        for command in item.commands:
+            out = view.capture.outputs.get(command.key)
+            if out is None:
+                continue
+            text = (out.stdout if out.stdout.strip() else out.stderr).strip() if detailed else ""
+            excerpt = text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + " …"
+            prefix = f"{view.name}: " if len(views) > 1 else ""
+            found.append(Evidence(command=prefix + command.shell, rc=out.rc, excerpt=excerpt))
+        if not detailed and found:
+            break
+    return tuple(found)
+
+
+# --- scripts -------------------------------------------------------------------------------------------
+
+
+def scripts(plan: Plan, inventory: Inventory, checks: Sequence[Check]) -> list[tuple[Host, Script]]:
+    """The collector of every host; hosts of one pool share its text."""
+    commands = commands_of(checks)
+    made: dict[str, Script] = {}
+    jobs = []
+    for host in inventory.hosts:
+        if host.pool not in made:
+            made[host.pool] = build(commands, variables_for(commands, plan.expectations.get(host.pool)))
+        jobs.append((host, made[host.pool]))
+    return jobs
+
+
+# --- the journal ---------------------------------------------------------------------------------------
+
+
+class Journal:
+    """results.jsonl: a header line, then one line a result, written as it is established."""
+
+    SCHEMA = "rackwright/results-stream/v1"
+
+    def __init__(self, path: Path | None, header: Results) -> None:
+        self._file: TextIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w", encoding="utf-8")
+            first = header.model_dump(mode="json", by_alias=True, exclude={"results"})
+            self._line({"stream": self.SCHEMA, "header": first})
+
+    def add(self, result: Result) -> None:
+        self._line(result.model_dump(mode="json"))
+
+    def _line(self, data: Any) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(data, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def recover(path: Path) -> Results:
+    """What a run had established before it was ended: its journal as results. A half last line is left out."""
+    header: dict[str, Any] = {}
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            data = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if "header" in data:
+            header = data["header"]
+        else:
+            found.append(Result.model_validate(data))
+    results = Results.model_validate(header)
+    return results.model_copy(
+        update={"results": tuple(found), "notes": (*results.notes, "recovered: the run did not end by itself")}
+    )
+
+
+# --- the run -------------------------------------------------------------------------------------------
+
+
+def run(
+    plan: Plan,
+    inventory: Inventory,
+    selected: Sequence[Check],
+    options: Options,
+    *,
+    on_result: OnResult | None = None,
+    on_host: OnHost | None = None,
+    notes: Sequence[str] = (),
+) -> Results:
+    """Collect, judge and report as results come; ``inventory`` is bound to ``plan``.
+
+    Raises:
+        CannotRun: no host or no check.
+    """
+    return _Run(plan, inventory, selected, options, on_result, on_host, notes).go()
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: Plan,
+        inventory: Inventory,
+        selected: Sequence[Check],
+        options: Options,
+        on_result: OnResult | None,
+        on_host: OnHost | None,
+        notes: Sequence[str],
+    ) -> None:
+        require_hosts(inventory)
+        if not selected:
+            select({})
+        self.plan, self.inventory, self.options = plan, inventory, options
+        self.selected = tuple(selected)
+        self.on_result, self.on_host = on_result, on_host
+        self.bench = Bench.for_checks(plan, inventory, selected, options.load)
+        self.captures: dict[str, Capture] = {}
+        self.pruned: dict[str, int] = {}
+        self.unreachable: dict[str, str] = {}
+        self.found: list[Result] = []
+        self.notes = list(notes)
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.begin = time.monotonic()
+        path = options.results_dir / "results.jsonl" if options.results_dir else None
+        self.journal = Journal(path, self._results())
+
+    def go(self) -> Results:
+        try:
+            for tier in sorted({item.tier for item in self.selected}):
+                self._tier([item for item in self.selected if item.tier == tier], tier)
+        except KeyboardInterrupt:
+            self.notes.append("interrupted: what had come in by then")
+            raise Interrupted(self._results()) from None
+        finally:
+            self.journal.close()
+        return self._results()
+
+    def _tier(self, checks: Sequence[Check], tier: int) -> None:
+        hosts = [h for h in self.inventory.hosts if h.name not in self.unreachable and h.name not in self.pruned]
+        per_host = [item for item in checks if item.scope is Scope.HOST]
+        for capture in self._collect(hosts, checks, tier):
+            self._host(capture, per_host)
+        for item in checks:
+            if item.scope is not Scope.HOST:
+                for subject in self.bench.subjects(item.scope):
+                    self._add(self.bench.judge_group(item, subject, self.captures))
+        later = sum(item.tier > tier and item.scope is Scope.HOST for item in self.selected)
+        if later:
+            self._prune(tier, later)
+
+    def _collect(self, hosts: Sequence[Host], checks: Sequence[Check], tier: int) -> Iterator[Capture]:
+        if self.options.captures is not None:
+            yield from (read_capture(self.options.captures, host.name) for host in hosts)
+            return
+        deadline = self.options.deadline_s or DEADLINES.get(tier, 60.0)
+        settings = self.options.network
+        if deadline != settings.deadline_s:
+            settings = Settings(**{**settings.__dict__, "deadline_s": deadline})
+        wanted = {h.name for h in hosts}
+        jobs = [job for job in scripts(self.plan, self.inventory, checks) if job[0].name in wanted]
+        yield from collect_all(Network(settings), jobs, forks=self.options.forks)
+
+    def _host(self, capture: Capture, checks: Sequence[Check]) -> None:
+        before = self.captures.get(capture.host)
+        if before is not None and not capture.problem:
+            capture = capture.model_copy(update={"outputs": {**before.outputs, **capture.outputs}})
+        self.captures[capture.host] = capture
+        if self.options.results_dir:
+            capture.write(self.options.results_dir / "captures")
+        if capture.problem:
+            self.unreachable[capture.host] = capture.problem
+            mine = [self.bench.judge_host(_reachable(), self.bench.view(capture))]
+        else:
+            if capture.cut:
+                self.notes.append(f"{capture.host}: {capture.cut}")
+            view = self.bench.view(capture)
+            mine = [self.bench.judge_host(item, view) for item in checks]
+        for result in mine:
+            self._add(result)
+        if self.on_host:
+            self.on_host(capture, mine)
+
+    def _prune(self, tier: int, later: int) -> None:
+        """A host with a critical finding is not put under load."""
+        bad = {r.subject for r in self.found if r.scope == "host" and r.blocking and r.severity is Severity.CRITICAL}
+        for host in self.inventory.hosts:
+            if host.name in bad and host.name not in self.unreachable and host.name not in self.pruned:
+                self.pruned[host.name] = later
+                self.notes.append(f"{host.name}: a critical finding in tier {tier}; later tiers were not run")
+
+    def _add(self, result: Result) -> None:
+        self.found.append(result)
+        self.journal.add(result)
+        if self.on_result:
+            self.on_result(result)
+
+    def _results(self) -> Results:
+        per_host = sum(item.scope is Scope.HOST and item.id != REACHABLE for item in self.selected)
+        judged: dict[str, int] = {}
+        for result in self.found:
+            if result.scope == "host" and result.check != REACHABLE:
+                judged[result.subject] = judged.get(result.subject, 0) + 1
+        return Results(
+            plan=self.plan.header.name,
+            plan_digest=self.plan.digest,
+            inventory=self.inventory.source,
+            started=self.started,
+            seconds=round(time.monotonic() - self.begin, 3),
+            hosts=tuple(h.name for h in self.inventory.hosts),
+            unreachable=dict(self.unreachable),
+            not_measured={
+                name: per_host - judged.get(name, 0) for name in (*self.unreachable, *self.pruned)
+            },
+            notes=tuple(self.notes),
+            results=tuple(self.found),
+        )
+
+
+class Interrupted(Exception):
+    """The run was stopped by its user; ``results`` holds what had come in."""
+
+    def __init__(self, results: Results) -> None:
+        super().__init__("interrupted")
+        self.results = results
+
+
+def read_capture(directory: Path, host: str) -> Capture:
+    """A kept capture; one that is missing or unreadable is a host that was not reached."""
+    path = directory / f"{host}.json"
+    try:
+        return Capture.read(path)
+    except OSError:
+        problem = f"no capture of this host in {directory}"
+    except ValueError as error:
+        problem = f"{path} is no capture: {str(error).splitlines()[0]}"
+    return Capture(host=host, problem=problem, problem_next="collect it: rackwright preflight --hosts hosts.ini")
+
+
+def _reachable() -> Check:
+    import checks.areas.reach  # noqa: F401 - importing is registering
+    from checks.registry import CHECKS
+
+    return CHECKS[REACHABLE]
+
+
+def describe(checks: Sequence[Check]) -> str:
+    return listing([item.id for item in checks])

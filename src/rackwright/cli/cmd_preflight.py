@@ -1,0 +1,214 @@
+"""Check every host of an inventory against its plan, over SSH, and report."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rackwright.errors import CannotRun, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from checks.capture import Capture
+    from rackwright.inventory import Inventory
+    from rackwright.plan import Plan
+    from rackwright.verdict import Result, Results
+
+
+def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+@click.command(
+    name="preflight",
+    help=__doc__,
+    epilog="Exit status: 0 all good, 1 findings, 2 bad input or nothing could be measured.",
+)
+@click.option(
+    "--hosts", required=True, metavar="INVENTORY", type=click.Path(path_type=Path), help="INI inventory file."
+)
+@click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's.")
+@click.option("--only", multiple=True, metavar="PATTERN", help="Only these checks or areas (os-thp, gpu, 'os-*').")
+@click.option("--skip", multiple=True, metavar="PATTERN", help="Not these checks or areas.")
+@click.option("--limit", multiple=True, metavar="PATTERN", help="Only these hosts, pools or groups.")
+@click.option("--tier", type=click.IntRange(0, 4), default=0, show_default=True, help="Highest tier to run.")
+@click.option(
+    "--load",
+    type=click.Choice(["idle", "partial", "full"]),
+    help="Demand that power and temperature are read at this load.",
+)
+@click.option(
+    "--results",
+    "results_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("preflight-results"),
+    show_default=True,
+    help="Directory for results.json, report.html and captures.",
+)
+@click.option(
+    "--captures",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Judge the captures kept in this directory; no host is contacted.",
+)
+@click.option("--forks", type=click.IntRange(1, 512), default=32, show_default=True, help="Hosts at a time.")
+@click.option("--timeout", type=click.FloatRange(5), help="Seconds a host may take (default 60 in tier 0).")
+@click.option("--known-hosts", type=click.Path(path_type=Path, dir_okay=False), help="Instead of your own file.")
+@click.option("--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config.")
+@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="Private key file.")
+@click.option("--open", "open_report", is_flag=True, help="Open the report in a browser at the end.")
+@click.option("-q", "--quiet", is_flag=True, help="No line per host.")
+def command(**options: Any) -> None:
+    sys.exit(_run(**options))
+
+
+def _run(
+    hosts: Path,
+    plan_file: Path | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    limit: tuple[str, ...],
+    tier: int,
+    load: str | None,
+    results_dir: Path,
+    captures: Path | None,
+    forks: int,
+    timeout: float | None,
+    known_hosts: Path | None,
+    ssh_config: Path | None,
+    key: Path | None,
+    open_report: bool,
+    quiet: bool,
+) -> int:
+    _require_checks()
+    from checks import registry, runner
+    from checks.transport import Settings
+    from rackwright.verdict import Load
+
+    inventory, plan, notes = load_bound(hosts, plan_file, _patterns(limit))
+    known = registry.load()
+    selected = runner.select(known, only=_patterns(only), skip=_patterns(skip), tier=tier)
+    options = runner.Options(
+        network=Settings(
+            known_hosts=known_hosts, ssh_config=ssh_config, key_file=key, inventory=str(hosts)
+        ),
+        forks=forks,
+        results_dir=results_dir,
+        captures=captures,
+        load=Load(load) if load else None,
+        deadline_s=timeout,
+    )
+    progress = Progress(len(inventory.hosts), quiet=quiet)
+    progress.start(len(selected), captures)
+    status = None
+    try:
+        results = runner.run(plan, inventory, selected, options, on_host=progress.host, notes=notes)
+    except runner.Interrupted as stop:
+        results, status = stop.results, 2
+    finally:
+        progress.end()
+    report = _write(results, results_dir, known)
+    _summary(results, known, report or results_dir / "results.json")
+    if open_report and report:
+        webbrowser.open(report.resolve().as_uri())
+    return results.exit_code if status is None else status
+
+
+def load_bound(
+    hosts: Path, plan_file: Path | None, limit: tuple[str, ...] = ()
+) -> tuple[Inventory, Plan, tuple[str, ...]]:
+    """The inventory with each host in its pool and rack, its plan, and remarks.
+
+    Raises:
+        InputErrors, CannotRun: either file is wrong, or they do not fit each other.
+    """
+    from rackwright.inventory import bound, limited, load_inventory
+    from rackwright.plan import load_plan
+
+    inventory = load_inventory(hosts, plan=plan_file)
+    plan = load_plan(inventory.plan_path)
+    result = bound(inventory, plan)
+    return limited(result.inventory, limit), plan, result.notes
+
+
+def _require_checks() -> None:
+    try:
+        import paramiko  # noqa: F401
+
+        import checks  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CannotRun(
+            Problem(
+                "preflight", "needs the checks and an SSH client library", f"no module {error.name}",
+                "hosts are checked over SSH", "pip install 'rackwright[checks]', and run it in the repository",
+            )
+        ) from None  # fmt: skip
+
+
+class Progress:
+    """One line a host as it finishes; on a terminal a counter below them."""
+
+    _MARKS = (("fail", "✗"), ("error", "!"), ("warn", "~"))
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total = total
+        self._done = 0
+        self._quiet = quiet
+        self._counter = sys.stderr.isatty() and not quiet
+
+    def start(self, checks: int, captures: Path | None) -> None:
+        if not self._quiet:
+            verb = f"judging the captures in {captures}" if captures else "collecting"
+            click.echo(f"{self._total} hosts, {checks} checks: {verb}", err=True)
+        self._count()
+
+    def host(self, capture: Capture, results: Sequence[Result]) -> None:
+        self._done += 1
+        if not self._quiet:
+            self._clear()
+            click.echo(self._line(capture, results), err=True)
+        self._count()
+
+    def _line(self, capture: Capture, results: Sequence[Result]) -> str:
+        head = f"[{self._done}/{self._total}] {capture.host}"
+        if capture.problem:
+            return f"{head}: not reached: {capture.problem}"
+        counts = {s: sum(r.status == s for r in results) for s in ("pass", "fail", "error", "warn")}
+        words = [f"{counts['pass']} pass"]
+        words += [f"{counts[s]} {s}" for s, _ in self._MARKS if counts[s]]
+        return f"{head}: {', '.join(words)} ({capture.seconds:.1f} s)"
+
+    def _count(self) -> None:
+        if self._counter:
+            click.echo(f"\r{self._done}/{self._total} hosts", nl=False, err=True)
+
+    def _clear(self) -> None:
+        if self._counter:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def end(self) -> None:
+        self._clear()
+
+
+def _write(results: Results, directory: Path, registry: Any) -> Path | None:
+    results.write(directory / "results.json")
+    try:
+        from checks.report import html
+    except ImportError:
+        return None
+    report = directory / "report.html"
+    html.write(results, registry, report)
+    return report
+
+
+def _summary(results: Results, registry: Any, file: Path) -> None:
+    from checks.report import terminal
+
+    colour = terminal.use_colour(sys.stdout)
+    click.echo(terminal.summary(results, registry=registry, colour=colour, file=str(file)), nl=False)
+
+
