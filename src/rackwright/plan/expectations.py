@@ -14,7 +14,14 @@ NA = NotApplicable
 
 
 class GpuExpectation(Section):
-    """``temperature_max_c``: hottest GPU at full load. ``power_limit_w``: the enforced limit, ± 1 W."""
+    """``temperature_max_c``: hottest GPU at full load. ``power_limit_w``: the enforced limit, ± 1 W.
+
+    ``cudnn_min``: of the host; not applicable where cuDNN comes with the engine's image.
+    ``clock_reasons_allowed``: NVIDIA's names of clock event reasons that are no fault.
+    ``ecc_uncorrected_max``: uncorrectable errors since the last reset of the GPU.
+    ``processes_allowed``: beginnings of the names of processes that may hold a GPU.
+    ``xid_fatal``: Xids after which a GPU must not serve; any other Xid is a warning.
+    """
 
     vendor: Literal["nvidia"] = "nvidia"
     count: int
@@ -23,6 +30,7 @@ class GpuExpectation(Section):
     driver_min: str | NA | None = None
     driver_pinned: str | NA | None = None
     cuda_min: str | NA | None = None
+    cudnn_min: str | NA | None = None
     ecc: bool | NA | None = None
     persistence: bool | NA | None = None
     mig: bool | NA | None = None
@@ -34,6 +42,10 @@ class GpuExpectation(Section):
     pcie_width: int | NA | None = None
     memory_used_max_mib: int | NA | None = None
     row_remap: Literal["none-pending"] | NA | None = None
+    clock_reasons_allowed: tuple[str, ...] | NA | None = None
+    ecc_uncorrected_max: int | NA | None = None
+    processes_allowed: tuple[str, ...] | NA | None = None
+    xid_fatal: tuple[int, ...] | NA | None = None
 
 
 class NvlinkExpectation(Section):
@@ -53,6 +65,10 @@ class RdmaPort(Section):
 
 
 class RdmaExpectation(Section):
+    """``acs_redirect``: whether bridges above GPUs and NICs may redirect peer-to-peer traffic (in a virtual
+    machine not applicable: the host decides). ``link_flaps_max``: losses of a planned port's link this boot.
+    """
+
     ports: tuple[RdmaPort, ...] | NA | None = None
     mtu: int | NA | None = None
     active_mtu: int | NA | None = None
@@ -63,16 +79,22 @@ class RdmaExpectation(Section):
     traffic_class: int | NA | None = None
     subnet_manager: bool | NA | None = None
     gpudirect: bool | NA | None = None
+    acs_redirect: bool | NA | None = None
+    link_flaps_max: int | NA | None = None
 
 
 class OsExpectation(Section):
-    """``cstates``: the deepest idle states that may be enabled."""
+    """``cstates_allowed``: the idle states that may be enabled. ``kernel_faults``: kinds of kernel log
+    events that must not occur (mce, aer, oom, nvrm-assert, …).
+    """
 
     thp: tuple[Literal["never", "madvise"], ...] | NA | None = None
     cstates_allowed: tuple[str, ...] | NA | None = None
     governor: str | NA | None = None
     swap: bool | NA | None = None
     numa_nodes: int | NA | None = None
+    numa_balancing: bool | NA | None = None
+    kernel_faults: tuple[str, ...] | NA | None = None
     memory_gib: float | NA | None = None
     memory_tolerance: float | NA | None = None
     iommu: str | NA | None = None
@@ -101,11 +123,14 @@ class PowerExpectation(Section):
 
 
 class HostExpectation(Section):
-    """All of it, for the hosts of one pool."""
+    """All of it, for the hosts of one pool. ``uniform``: what must be equal on all of them (driver, vbios,
+    kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit).
+    """
 
     tools: tuple[str, ...] | NA | None = None
     root: bool | NA | None = None
     response_max_s: float | NA | None = None
+    uniform: tuple[str, ...] | NA | None = None
     gpu: GpuExpectation
     nvlink: NvlinkExpectation = NvlinkExpectation()
     rdma: RdmaExpectation = RdmaExpectation()

@@ -1,0 +1,200 @@
+"""What the judges share: findings and how they become one outcome, absent values, versions, sections."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from checks.parsers import NA, Problem, parse
+from checks.registry import Command, expectation
+from checks.view import HostView, NotMeasured
+from rackwright.errors import listing
+from rackwright.plan import HostExpectation, NotApplicable, Plan, Pool, Rack
+from rackwright.verdict import Load, Outcome, Status, passed, warned
+
+
+class Context(Protocol):
+    """What the runner tells a judge besides the capture. ``rack`` is None except for rack checks."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def rack(self) -> Rack | None: ...
+    @property
+    def expectations(self) -> HostExpectation: ...
+    @property
+    def unreachable(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that keeps a check from passing, and the part that it is about (``gpu 3``, or "")."""
+
+    status: Status
+    where: str
+    text: str
+
+
+def fault(where: str, text: str) -> Finding:
+    return Finding(Status.FAIL, where, text)
+
+
+def unread(where: str, text: str) -> Finding:
+    return Finding(Status.ERROR, where, text)
+
+
+def notice(where: str, text: str) -> Finding:
+    return Finding(Status.WARN, where, text)
+
+
+_WORST = (Status.FAIL, Status.ERROR, Status.WARN)
+
+
+def verdict(
+    findings: Iterable[Finding], *, actual: str, expected: str, message: str = "", load: Load | None = None
+) -> Outcome:
+    """One outcome: the worst finding decides, all are named. Without any it is a pass."""
+    found = list(findings)
+    if not found:
+        return passed(actual, expected, message=message, load=load)
+    status = next(s for s in _WORST if any(f.status is s for f in found))
+    groups: dict[str, list[str]] = {}
+    for finding in sorted(found, key=lambda f: _WORST.index(f.status)):
+        groups.setdefault(finding.text, []).append(finding.where)
+    lines = [f"{listing([w for w in wheres if w])}: {text}".lstrip(": ") for text, wheres in groups.items()]
+    where = tuple(dict.fromkeys(f.where for f in found if f.status is status and f.where))
+    return Outcome(
+        status=status, expected=expected, actual=actual, message="; ".join(lines), where=where, load=load
+    )
+
+
+def at_full_load(outcome: Outcome, load: Load) -> Outcome:
+    """A pass stands only for a reading at full load; below it the line stays open."""
+    if outcome.status is not Status.PASS or load is Load.FULL:
+        return outcome
+    note = f"open: measured at {load.value}" + (" load" if load is Load.PARTIAL else "")
+    return warned(outcome.actual, outcome.expected, f"{note}. {outcome.message}".rstrip(". "), load=load)
+
+
+_REFUSED = ("permission", "access blocked", "denied")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def absent(where: str, name: str, value: Any) -> Finding:
+    """Why ``value`` (None or NA) is no reading: a refusal or a missing line is no measurement; a card that
+    answers N/A to what the plan counts on does not have it."""
+    if isinstance(value, NA):
+        if any(word in value.reason.lower() for word in _REFUSED):
+            return unread(where, f"{name} reads {value.reason}")
+        return fault(where, f"{name} reads {value.reason}")
+    if value is None:
+        return unread(where, f"{name} is not in the output")
+    return unread(where, f"{name} reads {value!r}, which is no value of its kind")
+
+
+def leaf(context: Context, path: str) -> Any:
+    """A second expectation of a check: its value, or ``NotApplicable``.
+
+    Raises:
+        NotMeasured: the plan does not have it.
+    """
+    value = expectation(context.expectations, path)
+    if value is None:
+        raise NotMeasured(f"the plan has no value at expectations.{context.pool.name}.{path}")
+    return value
+
+
+def applies(value: Any) -> bool:
+    return not isinstance(value, NotApplicable)
+
+
+def gpus(view: HostView, command: Command) -> list[tuple[str, Mapping[str, Any]]]:
+    """(``gpu 3``, facts) for every GPU that the output shows.
+
+    Raises:
+        NotMeasured: it shows none.
+    """
+    found = view.facts(command).get("gpus") or []
+    if not found:
+        raise NotMeasured(f"`{command.shell}` shows no GPU")
+    return [
+        (f"gpu {gpu['index'] if is_number(gpu.get('index')) else position}", gpu)
+        for position, gpu in enumerate(found)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _problems(kind: str, text: str) -> tuple[Problem, ...]:
+    return tuple(parse(kind, text).problems)
+
+
+def problems(view: HostView, command: Command, *codes: str) -> list[Problem]:
+    """What the parser found wrong whatever the plan says, under the given codes."""
+    return [p for p in _problems(command.parser, view.text(command)) if p.code in codes]
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """``560.35.03`` as numbers.
+
+    Raises:
+        NotMeasured: it is no version.
+    """
+    match = re.match(r"^v?(\d+(?:\.\d+)*)", text.strip())
+    if match is None:
+        raise NotMeasured(f"{text!r} is no version")
+    return tuple(int(part) for part in match.group(1).split("."))
+
+
+def at_least(version: str, minimum: str) -> bool:
+    have, need = version_key(version), version_key(minimum)
+    width = max(len(have), len(need))
+    return have + (0,) * (width - len(have)) >= need + (0,) * (width - len(need))
+
+
+def sections(text: str) -> dict[str, str]:
+    """The parts of an output that a loop printed, each under a line ``== name``."""
+    parts: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("== "):
+            current = parts.setdefault(line[3:].strip(), [])
+        else:
+            current.append(line)
+    return {name: "\n".join(lines) + "\n" for name, lines in parts.items()}
+
+
+def csv_rows(view: HostView, command: Command) -> list[dict[str, str]]:
+    """Rows of an ``nvidia-smi --query-… --format=csv`` output, by query name without unit.
+
+    Raises:
+        NotMeasured: a row has another width than the header, or the parser refuses the output.
+    """
+    if command.parser:
+        view.facts(command)
+    lines = [line for line in view.text(command).splitlines() if line.strip()]
+    header, *rows = csv.reader(lines, skipinitialspace=True)
+    names = [re.sub(r"\s*\[[^\]]*\]\s*$", "", cell).strip() for cell in header]
+    for row in rows:
+        if len(row) != len(names):
+            raise NotMeasured(f"a row of `{command.shell}` has {len(row)} cells under {len(names)} columns")
+    return [dict(zip(names, (cell.strip() for cell in row), strict=True)) for row in rows]
+
+
+def paths(text: str, pattern: str) -> list[tuple[tuple[str, ...], str]]:
+    """``grep -H .`` over sysfs: (groups of ``pattern`` in the path, value) per line that matches."""
+    found = []
+    for line in text.splitlines():
+        path, _, value = line.partition(":")
+        match = re.search(pattern, path)
+        if match:
+            found.append((match.groups(), value.strip()))
+    return found
