@@ -11,8 +11,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-CAPTURE_SCHEMA = "rackwright/capture/v1"
-
 
 class CommandOutput(BaseModel):
     """One command's result.
@@ -45,7 +43,7 @@ class Capture(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    schema_: Literal["rackwright/capture/v1"] = Field(default=CAPTURE_SCHEMA, alias="schema")
+    schema_: Literal["rackwright/capture/v1"] = Field(default="rackwright/capture/v1", alias="schema")
     host: str
     started: str = ""
     seconds: float = 0.0

@@ -54,5 +54,3 @@ def record(found: Sequence[Found]) -> None:
             file.write(glue + "".join(lines))
         with contextlib.suppress(OSError):
             path.chmod(0o600)
-
-

@@ -177,11 +177,17 @@ class Bench:
 
     def judge_group(self, item: Check, subject: str, captures: Mapping[str, Capture]) -> Result:
         """A pool or a rack, by its name: ``captures`` holds those of all hosts of the run."""
-        members = [h for h in self.inventory.hosts if subject == (h.pool if item.scope is Scope.POOL else h.rack)]
+        members = [
+            h for h in self.inventory.hosts if subject == (h.pool if item.scope is Scope.POOL else h.rack)
+        ]
         reached = [h for h in members if h.name in captures and not captures[h.name].problem]
         views = [self.view(captures[h.name]) for h in reached]
         pool = self.plan.pool((reached or members)[0].pool)
-        rack = next((r for r in self.plan.racks() if r.name == subject), None) if item.scope is Scope.RACK else None
+        rack = (
+            next((r for r in self.plan.racks() if r.name == subject), None)
+            if item.scope is Scope.RACK
+            else None
+        )
         planned = rack.nodes if rack else tuple(n.name for n in pool.nodes)
         names = {h.name for h in members}
         context = Context(
@@ -358,7 +364,10 @@ def recover(path: Path) -> Results:
             found.append(Result.model_validate(data))
     results = Results.model_validate(header)
     return results.model_copy(
-        update={"results": tuple(found), "notes": (*results.notes, "recovered: the run did not end by itself")}
+        update={
+            "results": tuple(found),
+            "notes": (*results.notes, "recovered: the run did not end by itself"),
+        }
     )
 
 
@@ -423,7 +432,9 @@ class _Run:
         return self._results()
 
     def _tier(self, checks: Sequence[Check], tier: int) -> None:
-        hosts = [h for h in self.inventory.hosts if h.name not in self.unreachable and h.name not in self.pruned]
+        hosts = [
+            h for h in self.inventory.hosts if h.name not in self.unreachable and h.name not in self.pruned
+        ]
         per_host = [item for item in checks if item.scope is Scope.HOST]
         for capture in self._collect(hosts, checks, tier):
             self._host(capture, per_host)
@@ -469,7 +480,11 @@ class _Run:
 
     def _prune(self, tier: int, later: int) -> None:
         """A host with a critical finding is not put under load."""
-        bad = {r.subject for r in self.found if r.scope == "host" and r.blocking and r.severity is Severity.CRITICAL}
+        bad = {
+            r.subject
+            for r in self.found
+            if r.scope == "host" and r.blocking and r.severity is Severity.CRITICAL
+        }
         for host in self.inventory.hosts:
             if host.name in bad and host.name not in self.unreachable and host.name not in self.pruned:
                 self.pruned[host.name] = later
@@ -495,9 +510,7 @@ class _Run:
             seconds=round(time.monotonic() - self.begin, 3),
             hosts=tuple(h.name for h in self.inventory.hosts),
             unreachable=dict(self.unreachable),
-            not_measured={
-                name: per_host - judged.get(name, 0) for name in (*self.unreachable, *self.pruned)
-            },
+            not_measured={name: per_host - judged.get(name, 0) for name in (*self.unreachable, *self.pruned)},
             notes=tuple(self.notes),
             results=tuple(self.found),
         )
@@ -520,7 +533,9 @@ def read_capture(directory: Path, host: str) -> Capture:
         problem = f"no capture of this host in {directory}"
     except ValueError as error:
         problem = f"{path} is no capture: {str(error).splitlines()[0]}"
-    return Capture(host=host, problem=problem, problem_next="collect it: rackwright preflight --hosts hosts.ini")
+    return Capture(
+        host=host, problem=problem, problem_next="collect it: rackwright preflight --hosts hosts.ini"
+    )
 
 
 def _reachable() -> Check:

@@ -129,7 +129,10 @@ class Network:
             command = config.get("proxycommand", "")
             return "" if str(command).lower() == "none" or jump else str(command)
         return _jump_command(
-            str(jump).split(","), f"[{address}]:{port}", self.settings, self.settings.known_hosts or host.known_hosts
+            str(jump).split(","),
+            f"[{address}]:{port}",
+            self.settings,
+            self.settings.known_hosts or host.known_hosts,
         )
 
     def known(self, files: tuple[Path, ...]) -> KnownHosts:
@@ -192,6 +195,7 @@ class Network:
         known = self.known(at.known_hosts_files)
         client.set_missing_host_key_policy(StrictPolicy(known, at.label))
         settings = self.settings
+        keys: Any = [k for k in at.key_files if Path(k).exists()]
         try:
             sock = _socket(at, settings.connect_s, deadline)
             opened.append(sock)
@@ -199,7 +203,7 @@ class Network:
                 at.address,
                 at.port,
                 username=at.user,
-                key_filename=[k for k in at.key_files if Path(k).exists()] or None,
+                key_filename=keys or None,
                 allow_agent=not (at.identities_only and at.key_files),
                 look_for_keys=not at.key_files,
                 sock=sock,
@@ -248,7 +252,9 @@ class Network:
             return Unreachable(f"{where} ended the connection during the login", _by_hand(at))
         if isinstance(error, paramiko.SSHException | EOFError | OSError | ValueError):
             return Unreachable(f"no SSH connection to {where}: {_short(error)}", _by_hand(at))
-        return Unreachable(f"no SSH connection to {where}: {type(error).__name__}: {_short(error)}", _by_hand(at))
+        return Unreachable(
+            f"no SSH connection to {where}: {type(error).__name__}: {_short(error)}", _by_hand(at)
+        )
 
 
 def _jump_command(hops: list[str], target: str, settings: Settings, known_hosts: Any) -> str:
@@ -397,7 +403,9 @@ def stream(
     except (paramiko.SSHException, EOFError, OSError) as error:
         late = time.monotonic() >= deadline
         raise CommandAborted(
-            "the time allowed for the host was used up" if late else f"the connection was cut ({_short(error)})"
+            "the time allowed for the host was used up"
+            if late
+            else f"the connection was cut ({_short(error)})"
         ) from None
 
 
@@ -427,3 +435,42 @@ def _pump(channel: paramiko.Channel, stdin: bytes, deadline: float, max_bytes: i
             if received > max_bytes:
                 raise CommandAborted(f"it sent more than {max_bytes:,} bytes")
             yield data
+
+
+def execute(
+    client: paramiko.SSHClient, command: str, *, timeout_s: float, max_bytes: int = 16_000_000
+) -> tuple[int, bytes, bytes]:
+    """Status, standard output and standard error of one command.
+
+    Raises:
+        CommandAborted: it took too long or sent too much, or the connection broke.
+    """
+    transport = client.get_transport()
+    if transport is None or not transport.is_active():
+        raise CommandAborted("the connection was cut")
+    end = time.monotonic() + timeout_s
+    out, err = bytearray(), bytearray()
+    try:
+        with contextlib.closing(transport.open_session(timeout=10)) as channel:
+            channel.exec_command(command)
+            channel.shutdown_write()
+            while not (channel.exit_status_ready() and not channel.recv_ready() and channel.eof_received):
+                while channel.recv_stderr_ready():
+                    err += channel.recv_stderr(_CHUNK)
+                if len(out) + len(err) > max_bytes:
+                    raise CommandAborted(f"it printed more than {max_bytes:,} bytes")
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise CommandAborted(f"it did not end within {timeout_s:g} s")
+                channel.settimeout(min(left, 0.2))
+                with contextlib.suppress(TimeoutError):
+                    data = channel.recv(_CHUNK)
+                    out += data
+                    if not data:
+                        break
+            channel.settimeout(max(end - time.monotonic(), 0.1))
+            while data := channel.recv_stderr(_CHUNK):
+                err += data
+            return channel.recv_exit_status(), bytes(out), bytes(err)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise CommandAborted(f"the connection was cut ({_short(error)})") from None

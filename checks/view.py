@@ -72,7 +72,9 @@ class HostView:
         out = self.output(command)
         name = f"`{command.shell.split(' 2>')[0][:80]}`"
         if out.state != "done":
-            reason = _REASONS[out.state].format(limit=command.timeout_s, cap=command.cap_bytes, note=out.stderr)
+            reason = _REASONS[out.state].format(
+                limit=command.timeout_s, cap=command.cap_bytes, note=out.stderr
+            )
             raise NotMeasured(f"{name} {reason}", evidence=_first_lines(out))
         if out.rc not in command.ok_rcs:
             raise NotMeasured(

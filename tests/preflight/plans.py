@@ -15,7 +15,9 @@ from rackwright.plan.expectations import GpuExpectation, OsExpectation
 from rackwright.workload import Hardware, ModelChoice, Users, Workload
 
 
-def small_plan(names: tuple[str, ...] = ("gpu-01", "gpu-02"), *, thp: tuple[str, ...] | None = ("never", "madvise")) -> Plan:
+def small_plan(
+    names: tuple[str, ...] = ("gpu-01", "gpu-02"), *, thp: tuple[str, ...] | None = ("never", "madvise")
+) -> Plan:
     nodes = tuple(Node(name=name, rack="r01") for name in names)
     pool = Pool(
         name="h200",

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     "never replaced here. Exit status: 0 all on record, 1 some are not, 2 bad input.",
 )
 @click.option("--hosts", required=True, metavar="INVENTORY", type=click.Path(path_type=Path))
-@click.option("--known-hosts", type=click.Path(path_type=Path, dir_okay=False), help="File to add the keys to.")
-@click.option("--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config.")
-@click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's.")
+@click.option(
+    "--known-hosts", type=click.Path(path_type=Path, dir_okay=False), help="File to add the keys to."
+)
+@click.option(
+    "--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config."
+)
+@click.option(
+    "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's."
+)
 @click.option("--forks", type=click.IntRange(1, 512), default=32, show_default=True, help="Hosts at a time.")
 @click.option("--yes", is_flag=True, help="Record without asking.")
 def command(
@@ -54,7 +60,9 @@ def command(
 def _show(found: list[Found]) -> None:
     width = max((len(item.host) for item in found), default=0)
     for item in found:
-        click.echo(f"{item.host:<{width}}  {item.state:<7}  {item.text}", err=item.state in ("changed", "failed"))
+        click.echo(
+            f"{item.host:<{width}}  {item.state:<7}  {item.text}", err=item.state in ("changed", "failed")
+        )
 
 
 def _files(found: list[Found]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rackwright.errors import CannotRun, Problem
+from rackwright.errors import CannotRun, Problem, RackwrightError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,12 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.option(
     "--hosts", required=True, metavar="INVENTORY", type=click.Path(path_type=Path), help="INI inventory file."
 )
-@click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's.")
-@click.option("--only", multiple=True, metavar="PATTERN", help="Only these checks or areas (os-thp, gpu, 'os-*').")
+@click.option(
+    "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's."
+)
+@click.option(
+    "--only", multiple=True, metavar="PATTERN", help="Only these checks or areas (os-thp, gpu, 'os-*')."
+)
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Not these checks or areas.")
 @click.option("--limit", multiple=True, metavar="PATTERN", help="Only these hosts, pools or groups.")
 @click.option("--tier", type=click.IntRange(0, 4), default=0, show_default=True, help="Highest tier to run.")
@@ -57,8 +61,12 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option("--forks", type=click.IntRange(1, 512), default=32, show_default=True, help="Hosts at a time.")
 @click.option("--timeout", type=click.FloatRange(5), help="Seconds a host may take (default 60 in tier 0).")
-@click.option("--known-hosts", type=click.Path(path_type=Path, dir_okay=False), help="Instead of your own file.")
-@click.option("--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config.")
+@click.option(
+    "--known-hosts", type=click.Path(path_type=Path, dir_okay=False), help="Instead of your own file."
+)
+@click.option(
+    "--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config."
+)
 @click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="Private key file.")
 @click.option("--open", "open_report", is_flag=True, help="Open the report in a browser at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="No line per host.")
@@ -93,9 +101,7 @@ def _run(
     known = registry.load()
     selected = runner.select(known, only=_patterns(only), skip=_patterns(skip), tier=tier)
     options = runner.Options(
-        network=Settings(
-            known_hosts=known_hosts, ssh_config=ssh_config, key_file=key, inventory=str(hosts)
-        ),
+        network=Settings(known_hosts=known_hosts, ssh_config=ssh_config, key_file=key, inventory=str(hosts)),
         forks=forks,
         results_dir=results_dir,
         captures=captures,
@@ -111,9 +117,9 @@ def _run(
         results, status = stop.results, 2
     finally:
         progress.end()
-    report = _write(results, results_dir, known)
-    _summary(results, known, report or results_dir / "results.json")
-    if open_report and report:
+    report = _write(results, results_dir, known, plan)
+    _summary(results, known, report)
+    if open_report and report.suffix == ".html":
         webbrowser.open(report.resolve().as_uri())
     return results.exit_code if status is None else status
 
@@ -194,14 +200,18 @@ class Progress:
         self._clear()
 
 
-def _write(results: Results, directory: Path, registry: Any) -> Path | None:
-    results.write(directory / "results.json")
-    try:
-        from checks.report import html
-    except ImportError:
-        return None
+def _write(results: Results, directory: Path, registry: Any, plan: Plan) -> Path:
+    """results.json first: a report that cannot be made costs no result."""
+    kept = directory / "results.json"
+    results.write(kept)
+    from checks.report import html
+
     report = directory / "report.html"
-    html.write(results, registry, report)
+    try:
+        html.write(results, registry, plan, report)
+    except RackwrightError as error:
+        click.echo(f"no report.html: {error}", err=True)
+        return kept
     return report
 
 
@@ -210,5 +220,3 @@ def _summary(results: Results, registry: Any, file: Path) -> None:
 
     colour = terminal.use_colour(sys.stdout)
     click.echo(terminal.summary(results, registry=registry, colour=colour, file=str(file)), nl=False)
-
-

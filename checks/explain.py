@@ -1,0 +1,33 @@
+"""One verdict in words, the same in pytest, in progress lines and in logs."""
+
+from __future__ import annotations
+
+from checks.registry import Check
+from rackwright.verdict import Result, Status
+
+
+def headline(result: Result) -> str:
+    """``os-thp on gpu-01: expected never, found always``; an error says why it could not be measured."""
+    head = f"{result.check} on {result.subject}: "
+    if result.status is Status.ERROR:
+        return head + (result.message or "could not be measured")
+    found = f"expected {result.expected or 'another value'}, found {result.actual or 'nothing'}"
+    load = f" (at {result.load.value} load)" if result.load else ""
+    return head + found + load
+
+
+def explain(result: Result, check: Check) -> str:
+    """A few lines: what was found, why it matters, what to do. No traceback: the host is wrong, not a test."""
+    lines = [headline(result)]
+    if result.status is not Status.ERROR and result.message:
+        lines.append(f"  found    {result.message}")
+    if result.where:
+        lines.append(f"  where    {', '.join(result.where)}")
+    lines.append(f"  why      {check.why}")
+    lines.append(f"  remedy   {result.remedy}")
+    if result.plan_path:
+        lines.append(f"  plan     {result.plan_path}")
+    for item in [e for e in result.evidence if e.excerpt][:2]:
+        lines.append(f"  evidence $ {item.command}" + (f"   [status {item.rc}]" if item.rc else ""))
+        lines += [f"           {line}" for line in item.excerpt.splitlines()[:4]]
+    return "\n".join(lines)
