@@ -38,6 +38,9 @@ COMPONENT = "app.kubernetes.io/component"
 PLAN = "rackwright.dev/plan"
 ROLE = "rackwright.dev/role"
 PICKER = "endpoint-picker"
+RESOURCE_PREFIX = "nvidia.com"
+"""Domain under which device plugins advertise rails: the plan names the resource, the plugin qualifies it."""
+PATCH_FORCE = "pulumi.com/patchForce"
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
@@ -53,13 +56,15 @@ class SecretRef:
 class Environment:
     """What differs between stacks of one plan. Never a number of the sizing.
 
-    ``joined``: nodes that have joined the cluster; the others are staged. ``crds``: definitions to install
-    before anything else, for clusters where no operator brings them.
+    ``joined``: nodes that have joined the cluster; the others are staged. ``protect``: whether definitions,
+    namespaces and weights survive a destroy. ``certificate``: the Secret that the gateway's listener uses.
+    ``crds``: definitions to install before anything else, for clusters where no operator brings them.
     """
 
     joined: frozenset[str] = frozenset()
     protect: bool = True
     api_key: SecretRef = SecretRef("engine-api-key", "token")
+    certificate: str = "gateway-tls"
     crds: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -158,6 +163,11 @@ class Model:
             )
             for deployment in plan.deployments
         )
+
+    @property
+    def fabric_pools(self) -> tuple[Pool, ...]:
+        """Pools whose nodes stand on the fabric."""
+        return tuple(p for p in self.plan.pools if any(node.rail_addresses for node in p.nodes))
 
     def operator_namespace(self, name: str) -> str | None:
         operator = self.platform.operator(name)

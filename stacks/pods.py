@@ -8,7 +8,7 @@ import pulumi_kubernetes as k8s
 
 from rackwright.plan import Taint
 from rackwright.plan.deployments import EngineRole
-from stacks.model import HOSTNAME, RACK, ROLE, Model, SecretRef, Served
+from stacks.model import HOSTNAME, RACK, RESOURCE_PREFIX, ROLE, Model, SecretRef, Served
 
 core = k8s.core.v1
 meta = k8s.meta.v1
@@ -160,7 +160,7 @@ def _resources(served: Served) -> core.ResourceRequirementsArgs:
         "cpu": str(resources.cpus),
         "memory": f"{resources.memory_gib}Gi",
         served.pool.gpu_resource: str(resources.gpus),
-        **({rail.resource: "1" for rail in fabric.rails} if fabric else {}),
+        **({f"{RESOURCE_PREFIX}/{rail.resource}": "1" for rail in fabric.rails} if fabric else {}),
     }
     return core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts))
 

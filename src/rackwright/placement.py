@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from rackwright.plan import Deployment, Plan
+from rackwright.plan import Deployment, Plan, Pool
+
+
+@dataclass(frozen=True)
+class Block:
+    """A node's part of a rail's subnet: both ends of its link."""
+
+    node: str
+    prefix: str
+    gateway: str
+
+
+def rail_blocks(pool: Pool, position: int) -> Iterator[Block]:
+    """Blocks of the rail at ``position``, so that the address manager gives each node the planned address."""
+    for node in pool.nodes:
+        if position < len(node.rail_addresses):
+            network = ipaddress.ip_interface(node.rail_addresses[position]).network
+            yield Block(node.name, str(network), str(network.network_address))
 
 
 def groups_at_most(plan: Plan, deployment: Deployment) -> int:

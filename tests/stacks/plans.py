@@ -154,7 +154,7 @@ def _pool(racks: list[str], gpus: int) -> dict[str, Any]:
             {
                 "name": f"gpu-{n:03}",
                 "rack": rack,
-                "rail_addresses": [f"10.10.{rail}.{4 * n + 2}/30" for rail in range(2)],
+                "rail_addresses": [f"10.240.{64 * rail}.{2 * n - 1}/31" for rail in range(2)],
             }
             for n, rack in enumerate(racks, 1)
         ],
@@ -187,9 +187,9 @@ def _fabric() -> dict[str, Any]:
                 "hca": f"mlx5_{n}",
                 "netdev": f"rail{n}",
                 "pci_address": f"0000:{n + 1}8:00.0",
-                "subnet": f"10.10.{n}.0/24",
-                "node_prefix": 30,
-                "resource": f"nvidia.com/rail_{n}",
+                "subnet": f"10.240.{64 * n}.0/18",
+                "node_prefix": 31,
+                "resource": f"rail_{n}",
                 "network": f"rail-{n}",
             }
             for n in range(2)

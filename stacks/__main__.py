@@ -1,0 +1,22 @@
+"""Entry point of ``pulumi up``: configuration to plan to cluster."""
+
+import sys
+from pathlib import Path
+
+# The engine runs this folder as a program and puts it on the path, where platform.py would hide Python's own.
+_HERE = Path(__file__).resolve().parent
+sys.path[:] = [str(_HERE.parent), *(entry for entry in sys.path if Path(entry).resolve() != _HERE)]
+
+import pulumi  # noqa: E402
+
+from rackwright.plan import load_plan  # noqa: E402
+from stacks import cluster_guard, settings  # noqa: E402
+from stacks.program import build  # noqa: E402
+
+config = pulumi.Config()
+root = Path(pulumi.get_root_directory())
+build(
+    load_plan(settings.plan_path(config, root)),
+    settings.environment(config, root),
+    cluster_guard.guarded_provider(settings.expected_cluster(config, pulumi.get_stack())),
+)

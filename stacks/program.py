@@ -1,0 +1,79 @@
+"""The whole cluster of a plan, top to bottom."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.errors import InputErrors, Problem
+from rackwright.plan import Plan
+from stacks.autoscaling import Autoscaling
+from stacks.fabric import Fabric
+from stacks.gateway import Gateway
+from stacks.model import Environment, Model
+from stacks.node_pools import NodePools
+from stacks.observability import Observability
+from stacks.platform import Platform
+from stacks.serving import Serving
+from stacks.storage import Storage
+
+PHASES = (
+    "platform",
+    "node-pools",
+    "fabric",
+    "storage",
+    "serving",
+    "gateway",
+    "autoscaling",
+    "observability",
+)
+"""Order of application; each is the type of the component that declares it."""
+
+
+def build(
+    plan: Plan, environment: Environment | None = None, provider: pulumi.ProviderResource | None = None
+) -> None:
+    """Declare everything that ``plan`` wants in a cluster, through ``provider`` where one is given.
+
+    Raises:
+        InputErrors: the plan is not for a cluster.
+    """
+    _require_kubernetes(plan)
+    model = Model(plan, environment or Environment())
+
+    def after(*components: pulumi.Resource) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(
+            depends_on=list(components), providers=[provider] if provider is not None else None
+        )
+
+    platform = Platform("platform", model, after())
+    node_pools = NodePools("node-pools", model, after(platform))
+    fabric = Fabric("fabric", model, after(platform))
+    storage = Storage("storage", model, after(platform))
+    serving = [
+        Serving(served.name, model, served, after(platform, node_pools, fabric, storage))
+        for served in model.served
+    ]
+    Gateway("gateway", model, after(platform))
+    Autoscaling("autoscaling", model, after(platform, *serving))
+    Observability("observability", model, after(platform))
+
+    pulumi.export("plan", plan.digest)
+    pulumi.export("namespace", model.namespace)
+    pulumi.export("staged_nodes", node_pools.staged)
+
+
+def _require_kubernetes(plan: Plan) -> None:
+    other = [site for site in plan.sites if site.target != "kubernetes"]
+    if other:
+        raise InputErrors(
+            [
+                Problem(
+                    f"sites.{site.name}.target",
+                    'must be "kubernetes" for this program',
+                    f'"{site.target}"',
+                    "its engines are units on hosts, not objects in a cluster",
+                    "write its host configuration instead: rackwright --help",
+                )
+                for site in other
+            ]
+        )
