@@ -6,7 +6,9 @@ import re
 
 from checks.parsers._core import Reading, shorten
 
-_HANDLE = re.compile(r"Unable to determine the device handle for\s+(?:gpu)?\s*([0-9A-Fa-f:.]+)\s*:\s*(.*)", re.I)
+_HANDLE = re.compile(
+    r"Unable to determine the device handle for\s+(?:gpu)?\s*([0-9A-Fa-f:.]+)\s*:\s*(.*)", re.I
+)
 _INFOROM = re.compile(r"infoROM is corrupted at gpu\s+(\S+)", re.I)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bGPU(?: \S+)? is lost\b", re.I), "gpu-lost"),
@@ -18,8 +20,11 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Driver/library version mismatch", re.I), "gpu-driver"),
     (re.compile(r"Failed to properly shut down NVML", re.I), "gpu-driver"),
     (re.compile(r"(?:libnvidia-ml|NVML).*(?:not found|could not be (?:found|loaded))", re.I), "gpu-driver"),
-    (re.compile(r"^\s*(?:Unable|Failed) to (?:retrieve|get|query|read|load|open|initialize)\b", re.I), "output-error"),
-    (re.compile(r"command not found|: not found$|No such file or directory|Permission denied", re.I), "output-error"),
+    (re.compile(r"^\s*(?:Unable|Failed) to (?:\w+)\b", re.I), "output-error"),
+    (
+        re.compile(r"command not found|: not found$|No such file or directory|Permission denied", re.I),
+        "output-error",
+    ),
     (re.compile(r"^\s*ERROR\b[ :]", re.I), "output-error"),
     (re.compile(r"^\s*(?:ibpanic|ibwarn):", re.I), "output-error"),
     (re.compile(r"^\s*Traceback \(most recent call last\)"), "output-error"),
@@ -29,8 +34,17 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
+_HINT = re.compile(
+    r"unable|lost|bus|found|reset|nvml|nvidia driver|mismatch|fail|error|permi|directory|panic"
+    r"|warn|trace|fault|core|could|cannot|time|kill|termin|inforom",
+    re.I,
+)
+
+
 def error_code(line: str) -> tuple[str, str] | None:
     """(code, where) if ``line`` is an error message of a tool, else None."""
+    if not _HINT.search(line):
+        return None
     handle = _HANDLE.search(line)
     if handle:
         return "gpu-lost", f"gpu {handle.group(1).rstrip(':.')}"

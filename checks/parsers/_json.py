@@ -51,7 +51,7 @@ def load(reading: Reading | None, text: str) -> Any:
     if reading:
         tool_errors(reading, text[:begin])
         rest = text[end:].strip().lstrip(",").strip()
-        if rest and not tool_errors(reading, rest) and rest[0] in "[{]}\"":
+        if rest and not tool_errors(reading, rest) and rest[0] in '[{]}"':
             reading.unknown(f"after the JSON: {shorten(rest)}")
     return value
 

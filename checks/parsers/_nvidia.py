@@ -106,8 +106,8 @@ def active_reasons(reading: Reading, where: str, pairs: Iterable[tuple[str, str]
     active: list[str] = []
     absent: NA | None = None
     known = 0
-    for name, value in pairs:
-        name = reason_name(name)
+    for printed, value in pairs:
+        name = reason_name(printed)
         missing = na(value)
         if missing:
             absent = absent or missing
@@ -176,8 +176,7 @@ class Values:
         return number
 
     def width(self, value: str | None) -> int | float | NA | None:
-        found = self.number(value, ("x", "X"))
-        return found
+        return self.number(value, ("x", "X"))
 
 
 def first_number(candidates: Iterable[int | float | NA | None]) -> int | float | NA | None:

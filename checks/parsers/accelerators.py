@@ -1,4 +1,4 @@
-"""Tables of other vendors: ``npu-smi info`` (Huawei Ascend), ``cnmon`` (Cambricon), ``mthreads-gmi``, powermetrics.
+"""Other vendors: ``npu-smi info`` (Ascend), ``cnmon`` (Cambricon), ``mthreads-gmi``, powermetrics (macOS).
 
 npu-smi prints two lines per chip; a card may have several chips (310, 910C), the first column of the first
 line is the card.  Memory and HBM usage stand side by side where there is HBM, glued (``52675/ 65536``); on
@@ -57,7 +57,9 @@ def _value(reading: Reading, where: str, text: str) -> Any:
 # --- npu-smi ------------------------------------------------------------------------------------------------
 
 _NPU_FIRST = re.compile(r"^\|\s*(\d{1,6})\s+(\S.*?)\s*\|\s*(\S.*?)\s*\|\s*(\S+)\s+(\S+)(?:\s+(.*?))?\s*\|$")
-_NPU_SECOND = re.compile(rf"^\|\s*(\d{{1,6}})(?:\s+(\S+))?\s*\|\s*({_ADDRESS}|NA|N/A|-)\s*\|\s*(\S+)\s+(.*?)\s*\|$")
+_NPU_SECOND = re.compile(
+    rf"^\|\s*(\d{{1,6}})(?:\s+(\S+))?\s*\|\s*({_ADDRESS}|NA|N/A|-)\s*\|\s*(\S+)\s+(.*?)\s*\|$"
+)
 _USAGE = re.compile(r"(\d+|-|NA)\s*/\s*(\d+|-|NA)(?=\s|$)")
 
 
@@ -206,7 +208,9 @@ def parse_cnmon(text: str) -> Reading:
         elif second and open_row:
             _cn_second(reading, devices[-1], second)
             open_row = False
-        elif re.match(r"^\|[\s|]*\|$", stripped) or (devices and not open_row and re.match(r"^\|\s*\|", stripped)):
+        elif re.match(r"^\|[\s|]*\|$", stripped) or (
+            devices and not open_row and re.match(r"^\|\s*\|", stripped)
+        ):
             continue
         else:
             error = error_code(line)
@@ -254,7 +258,9 @@ def _ecc(reading: Reading, devices: list[Facts], noun: str) -> None:
 _MT_FIRST = re.compile(
     rf"^\|?\s*(\d{{1,6}})\s+(\S.*?)\s*\|\s*({_ADDRESS}|N/A)\s*\|\s*(\S+)\s+(\d+|N/A)\s*MiB\s*\(\s*(\d+|N/A)\s*MiB\s*\)\s*\|?$"
 )
-_MT_SECOND = re.compile(r"^\|?\s*([A-Za-z]\w*).*?\|\s*(?:(\d+)x\s*\(\s*(\d+)x\s*\)|(N/A|-))\s*\|\s*(-?\d+)\s*C\b(.*)$")
+_MT_SECOND = re.compile(
+    r"^\|?\s*([A-Za-z]\w*).*?\|\s*(?:(\d+)x\s*\(\s*(\d+)x\s*\)|(N/A|-))\s*\|\s*(-?\d+)\s*C\b(.*)$"
+)
 
 
 def _sniff_mthreads(text: str) -> int:
@@ -339,9 +345,15 @@ _MACHINE = re.compile(r"^Machine model:\s*(\S+)\s*$", re.M)
 
 
 def _sniff_powermetrics(text: str) -> int:
-    if re.search(r"^Machine model: ", text, re.M) or re.search(r"^\*\*\* Sampled system activity", text, re.M):
+    if re.search(r"^Machine model: ", text, re.M) or re.search(
+        r"^\*\*\* Sampled system activity", text, re.M
+    ):
         return 90
-    return 85 if "<plist" in text[:600] and ("<key>hw_model</key>" in text or "<key>cpu_power</key>" in text) else 0
+    return (
+        85
+        if "<plist" in text[:600] and ("<key>hw_model</key>" in text or "<key>cpu_power</key>" in text)
+        else 0
+    )
 
 
 @parser(
@@ -389,7 +401,14 @@ def _powermetrics_plist(reading: Reading, text: str) -> Reading:
         return reading
     try:
         value = plistlib.loads(document.encode(), fmt=plistlib.FMT_XML)
-    except (ValueError, ExpatError, plistlib.InvalidFileException, OverflowError, AttributeError, IndexError) as error:
+    except (
+        ValueError,
+        ExpatError,
+        plistlib.InvalidFileException,
+        OverflowError,
+        AttributeError,
+        IndexError,
+    ) as error:
         reading.truncated(f"the property list is cut or damaged: {error}")
         return reading
     if not isinstance(value, dict):
@@ -399,7 +418,11 @@ def _powermetrics_plist(reading: Reading, text: str) -> Reading:
     reading.facts["machine"] = machine if isinstance(machine, str) else None
     processor = value.get("processor")
     inner = processor if isinstance(processor, dict) else value
-    for fact, name in (("cpu_power_w", "cpu_power"), ("gpu_power_w", "gpu_power"), ("combined_power_w", "combined_power")):
+    for fact, name in (
+        ("cpu_power_w", "cpu_power"),
+        ("gpu_power_w", "gpu_power"),
+        ("combined_power_w", "combined_power"),
+    ):
         number = inner.get(name)
         reading.facts[fact] = number / 1000 if is_number(number) else None
     if not any(is_number(reading.facts[fact]) for fact in _POWERS):

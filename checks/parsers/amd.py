@@ -40,7 +40,7 @@ def _number(reading: Reading, where: str, value: Any) -> int | float | NA | None
     if value is None:
         return None
     if is_number(value):
-        return value  # type: ignore[no-any-return]
+        return value
     text = str(value)
     absent = na(text)
     if absent:
@@ -105,7 +105,11 @@ def parse_rocm_smi_json(text: str) -> Reading:
     reading = Reading({"driver_version": None, "gpus": None})
     value = load(reading, text)
     cards = (
-        {name: card for name, card in value.items() if re.fullmatch(r"card\d{1,6}", name) and isinstance(card, dict)}
+        {
+            name: card
+            for name, card in value.items()
+            if re.fullmatch(r"card\d{1,6}", name) and isinstance(card, dict)
+        }
         if isinstance(value, dict)
         else {}
     )
@@ -125,9 +129,11 @@ def parse_rocm_smi_json(text: str) -> Reading:
                 _apply(reading, gpu, key, item)
         gpus.append(gpu)
     system = value.get("system")
-    driver = next(
-        (system[key] for key in system if key.lower() == "driver version"), None
-    ) if isinstance(system, dict) else None
+    driver = (
+        next((system[key] for key in system if key.lower() == "driver version"), None)
+        if isinstance(system, dict)
+        else None
+    )
     if driver is not None:
         reading.facts["driver_version"] = na(str(driver)) or clean(str(driver))
     reading.facts["gpus"] = gpus
@@ -187,7 +193,7 @@ def parse_rocm_smi(text: str) -> Reading:
 
 
 def _concise(reading: Reading, gpus: dict[int, Facts], header: str, line: str) -> None:
-    index = int(line.split()[0][:6])
+    index = int(line.split(maxsplit=1)[0][:6])
     gpu = gpus.setdefault(index, _new(index))
     where = f"gpu {index}"
     heat = re.search(r"(\d+(?:[.,]\d+)?)\s*°?[cC]\b", line)
@@ -202,7 +208,20 @@ def _concise(reading: Reading, gpus: dict[int, Facts], header: str, line: str) -
 
 # --- amd-smi ------------------------------------------------------------------------------------------------
 
-_AMD_PARTS = {"asic", "bus", "vram", "driver", "power", "temperature", "ecc", "mem_usage", "numa", "usage", "bdf", "board"}
+_AMD_PARTS = {
+    "asic",
+    "bus",
+    "vram",
+    "driver",
+    "power",
+    "temperature",
+    "ecc",
+    "mem_usage",
+    "numa",
+    "usage",
+    "bdf",
+    "board",
+}
 
 
 def _gpu_list(value: Any) -> list[Any] | None:
@@ -218,7 +237,7 @@ def _sniff_amd_smi(text: str) -> int:
 
 
 def _dig(item: Any, *path: str) -> Any:
-    """The value at ``path``: the number of a value-and-unit object, bytes and GB turned into MiB elsewhere."""
+    """The value at ``path``: the number of a value-and-unit object."""
     for name in path:
         item = item.get(name) if isinstance(item, dict) else None
     if isinstance(item, dict) and "value" in item:
@@ -282,7 +301,9 @@ def _amd_gpu(reading: Reading, number: int, item: dict[str, Any]) -> Facts:
     product = _dig(item, "asic", "market_name") or _dig(item, "board", "product_name")
     gpu["product"] = (na(str(product)) or clean(str(product))) if product else None
     gpu["temperature_junction_c"] = first(("temperature", "hotspot"), ("temperature", "junction"))
-    gpu["temperature_memory_c"] = first(("temperature", "mem"), ("temperature", "vram"), ("temperature", "memory"))
+    gpu["temperature_memory_c"] = first(
+        ("temperature", "mem"), ("temperature", "vram"), ("temperature", "memory")
+    )
     gpu["power_w"] = first(
         ("power", "socket_power"), ("power", "current_socket_power"), ("power", "average_socket_power")
     )

@@ -40,7 +40,9 @@ def parse_dcmi(text: str) -> Reading:
         return reading
     facts = reading.facts
     for fact, label in _DCMI.items():
-        found = re.findall(rf"{label}(.*?)(?=\s*(?:Minimum during|Maximum during|Average power|IPMI timestamp|\n|$))", text)
+        found = re.findall(
+            rf"{label}(.*?)(?=\s*(?:Minimum during|Maximum during|Average power|IPMI timestamp|\n|$))", text
+        )
         if not found:
             reading.truncated(f"no line {label.split(chr(92))[0]}")
             continue
@@ -74,6 +76,7 @@ def parse_dcmi(text: str) -> Reading:
 
 # --- sensors ------------------------------------------------------------------------------------------------
 
+_DATE = re.compile(r"^(?:\d{1,2}/\d{1,2}/\d{2,4}|\d{4}-\d\d-\d\d|Pre-Init.*)$", re.I)
 _READING = re.compile(r"^(-?\d+(?:[.,]\d+)?)\s*(%|percent|[A-Za-z][A-Za-z /]*?)?\s*(?:,\s*(.*))?$")
 _ABSENT = {"no reading", "na", "n/a", "not readable", "disabled", "not available", "unspecified", "ns"}
 _BAD_STATUS = {"cr", "nr", "lcr", "ucr", "lnr", "unr", "critical", "failed", "non-recoverable"}
@@ -117,8 +120,8 @@ def _pipe_row(cells: list[str]) -> Facts | None:
     if len(cells) == 10:
         absent = _absent(cells[1])
         number = to_number(cells[1]) if cells[2].lower() != "discrete" else None
-        value: Any = absent or (cells[1] or None if number is None else number)
-        return _sensor(cells[0], value, cells[2] or None, cells[3])
+        shown: Any = absent or (cells[1] or None if number is None else number)
+        return _sensor(cells[0], shown, cells[2] or None, cells[3])
     return None
 
 
@@ -141,7 +144,9 @@ def _freeipmi_row(cells: list[str], columns: list[str]) -> Facts:
     number = to_number(printed)
     value: Any = absent or (printed or None if number is None else number)
     units = row.get("units", "")
-    return _sensor(row.get("name", ""), value, None if _absent(units) else units or None, _events(row.get("event", "")))
+    return _sensor(
+        row.get("name", ""), value, None if _absent(units) else units or None, _events(row.get("event", ""))
+    )
 
 
 def _split(line: str) -> list[str]:
@@ -152,7 +157,9 @@ def _split(line: str) -> list[str]:
 
 def _is_freeipmi(line: str) -> bool:
     cells = _split(line)
-    return len(cells) in _DEFAULT_COLUMNS and cells[0].isdigit() and not re.fullmatch(r"[0-9A-Fa-f]{2}h", cells[1])
+    if len(cells) not in _DEFAULT_COLUMNS or not cells[0].isdigit():
+        return False
+    return not re.fullmatch(r"[0-9A-Fa-f]{2}h", cells[1]) and not _DATE.match(cells[1])
 
 
 def _sniff_sensors(text: str) -> int:
@@ -164,11 +171,16 @@ def _sniff_sensors(text: str) -> int:
         cells = _split(line)
         if "|" in line and re.match(r"^\s*[0-9a-f]+\s*\|\s*(?:\d\d/\d\d/\d{2,4}|Pre-Init)", line, re.I):
             return 0
-        if "|" in line and len(cells) in {5, 10} and _pipe_row(cells):
-            good += 1
-        elif "|" in line and len(cells) == 3 and re.fullmatch(r"ok|ns|nc|cr|nr|na|lnc|unc|lcr|ucr", cells[2], re.I):
-            good += 1
-        elif _is_freeipmi(line) or _FREEIPMI_HEADER <= {cell.lower() for cell in cells}:
+        if (
+            ("|" in line and len(cells) in {5, 10} and _pipe_row(cells))
+            or (
+                "|" in line
+                and len(cells) == 3
+                and re.fullmatch(r"ok|ns|nc|cr|nr|na|lnc|unc|lcr|ucr", cells[2], re.I)
+            )
+            or _is_freeipmi(line)
+            or {cell.lower() for cell in cells} >= _FREEIPMI_HEADER
+        ):
             good += 1
     return 80 if good * 2 > len(lines) else 0
 
@@ -200,7 +212,7 @@ def parse_sensors(text: str) -> Reading:
             if len(cells) == len(use):
                 row = _freeipmi_row(cells, use)
                 types.append(dict(zip(use, cells, strict=True)).get("type", ""))
-        elif "|" in line:
+        elif "|" in line and not (len(cells) > 1 and _DATE.match(cells[1])):
             row = _pipe_row(cells)
             types.append("")
         if row is not None and row["name"]:
@@ -230,7 +242,13 @@ def _sensor_problem(reading: Reading, sensor: Facts, kind: str, text: str) -> No
         (line for line in text.split("\n") if line.startswith(sensor["name"]) and _BAD_TEXT.search(line)), ""
     )
     bad = status.lower() in _BAD_STATUS or any(_BAD_TEXT.search(word) for word in words) or remark
-    if kind == "Power Supply" and set(status.split(", ")) - {"OK", "Presence detected", "Fully Redundant", "N/A", ""}:
+    if kind == "Power Supply" and set(status.split(", ")) - {
+        "OK",
+        "Presence detected",
+        "Fully Redundant",
+        "N/A",
+        "",
+    }:
         bad = True
     if bad:
         value = sensor["value"].reason if isinstance(sensor["value"], NA) else sensor["value"]
@@ -241,9 +259,9 @@ def _sensor_problem(reading: Reading, sensor: Facts, kind: str, text: str) -> No
 # --- system event log ---------------------------------------------------------------------------------------
 
 _SEL_LINE = re.compile(r"^\s*[0-9a-fA-F]+\s*\|")
-_DATE = re.compile(r"^(?:\d{1,2}/\d{1,2}/\d{2,4}|\d{4}-\d\d-\d\d|Pre-Init.*)$", re.I)
 _WARN = re.compile(
-    r"non-?critical|correctable|corrected|predictive|degraded|limit(?:ed)? exceeded|\bfan\b.*fail|lost|warning", re.I
+    r"non-?critical|correctable|corrected|predictive|degraded|limit exceeded|\bfan\b.*fail|lost|warning",
+    re.I,
 )
 _CRITICAL = re.compile(
     r"uncorrectable|uncorrected|\bfatal\b|non-?recoverable|(?<!non-)(?<!non )\bcritical\b|thermal trip|ierr"
@@ -271,7 +289,9 @@ def _sniff_sel(text: str) -> int:
     if re.search(r"^SEL has no entries", text.strip()):
         return 90
     lines = [line for line in text.split("\n")[:200] if line.strip()]
-    hits = sum(bool(_SEL_LINE.match(line)) and bool(_DATE.match(_split(line)[1])) for line in lines if "|" in line)
+    hits = sum(
+        bool(_SEL_LINE.match(line)) and bool(_DATE.match(_split(line)[1])) for line in lines if "|" in line
+    )
     return 92 if hits and hits * 2 >= len(lines) else 0
 
 
@@ -314,9 +334,7 @@ def _sel_event(reading: Reading, cells: list[str], line: str) -> Facts:
     time: str | None = None
     if _DATE.match(rest[0]):
         time, rest = rest[0], rest[1:]
-        if rest and re.match(r"^\d{1,2}:\d\d:\d\d", rest[0]):
-            time, rest = f"{time} {rest[0]}", rest[1:]
-        elif rest and re.fullmatch(r"\d{6,}", rest[0]):
+        if (rest and re.match(r"^\d{1,2}:\d\d:\d\d", rest[0])) or (rest and re.fullmatch(r"\d{6,}", rest[0])):
             time, rest = f"{time} {rest[0]}", rest[1:]
     asserted: bool | None = None
     remains: list[str] = []
@@ -336,5 +354,7 @@ def _sel_event(reading: Reading, cells: list[str], line: str) -> Facts:
         "sensor": sensor,
         "text": text,
         "asserted": asserted,
-        "severity": _sel_severity(f"{sensor or ''} {text or ''}".replace("Critical Interrupt", "Interrupt"), asserted),
+        "severity": _sel_severity(
+            f"{sensor or ''} {text or ''}".replace("Critical Interrupt", "Interrupt"), asserted
+        ),
     }

@@ -26,7 +26,11 @@ def _categories(value: Any) -> list[Any] | None:
     if not isinstance(value, dict):
         return None
     for name, part in value.items():
-        if "diagnostic" in str(name).lower() and isinstance(part, dict) and isinstance(part.get("test_categories"), list):
+        if (
+            "diagnostic" in str(name).lower()
+            and isinstance(part, dict)
+            and isinstance(part.get("test_categories"), list)
+        ):
             found: list[Any] = part["test_categories"]
             return found
     direct = value.get("test_categories")
@@ -34,10 +38,12 @@ def _categories(value: Any) -> list[Any] | None:
 
 
 def _sniff_diag(text: str) -> int:
-    if '"test_categories"' in text and _categories(peek(text)) is not None:
-        return 95
-    if re.search(r'"DCGM (?:GPU )?Diagnostic"', text):
-        return 90
+    if '"DCGM' in text or '"test_categories"' in text:
+        value = peek(text)
+        if _categories(value) is not None:
+            return 95
+        if value is None and re.search(r'"DCGM (?:GPU )?Diagnostic"', text):
+            return 90
     return 90 if re.search(r"^\|\s*Diagnostic\s*\|\s*Result\s*\|", text, re.M) else 0
 
 
@@ -71,7 +77,9 @@ def parse_dcgmi_diag(text: str) -> Reading:
         if _rank(str(result["status"])) < 2:
             gpus = f" on GPU {', '.join(map(str, result['gpus']))}" if result["gpus"] else ""
             why = f": {'; '.join(result['warnings'])}" if result["warnings"] else ""
-            reading.problem("gpu-diag", str(result["test"]), shorten(f"{result['test']}: {result['status']}{gpus}{why}"))
+            reading.problem(
+                "gpu-diag", str(result["test"]), shorten(f"{result['test']}: {result['status']}{gpus}{why}")
+            )
     return reading
 
 
@@ -142,7 +150,7 @@ def _diag_table(reading: Reading, text: str, results: list[Facts]) -> None:
         name, cell = row.groups()
         status = re.match(r"^(Pass|Fail|Warn|Skip|Not Run|Error)\b(?:\s*-\s*(.*))?$", cell, re.I)
         entity = re.match(r"^(?:GPU\s*:?\s*)(\d+)\s*:\s*(Pass|Fail|Warn|Skip|Not Run|Error)\b", cell, re.I)
-        if name.startswith("-----") or name == "Diagnostic" and cell == "Result":
+        if name.startswith("-----") or (name == "Diagnostic" and cell == "Result"):
             continue
         if re.match(r"^(?:Warning|Error|Info)\b", name) and results:
             results[-1]["warnings"].append(cell)
@@ -201,7 +209,9 @@ def parse_dcgmi_nvlink(text: str) -> Reading:
         elif owner and _LETTERS.match(line) and line.strip():
             _link_row(reading, gpus, owner, line.split())
             owner = ("", 0) if owner[0] else owner
-        elif line.strip() and not re.match(r"^\s*(?:[+|]|GPUs:|NvSwitches:|Key:|No NvSwitches|Up=U|\(?U[ =-])", line):
+        elif line.strip() and not re.match(
+            r"^\s*(?:[+|]|GPUs:|NvSwitches:|Key:|No NvSwitches|Up=U|\(?U[ =-])", line
+        ):
             error = error_code(line)
             if error:
                 reading.reject(error[0], error[1], line.strip())

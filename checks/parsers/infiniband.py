@@ -1,4 +1,4 @@
-"""Ports of RDMA devices: ``ibstat``, ``ibstatus``, ``rdma link``, sysfs; counters: ``rdma statistic``, perfquery.
+"""Ports and counters of RDMA devices: ibstat, ibstatus, rdma link, rdma statistic, sysfs, perfquery.
 
 ibstat prints a block per device and port with decimal lids and the rate in Gb/s; ibstatus prints
 ``state: 4: ACTIVE`` (the number is dropped), hexadecimal lids and ``rate: 400 Gb/sec (4X NDR)``.  Both name
@@ -76,8 +76,9 @@ def _rate(reading: Reading, where: str, text: str) -> Any:
 # --- ibstat -------------------------------------------------------------------------------------------------
 
 _CA = re.compile(r"^CA '([^']+)'\s*$")
-_CA_PORT = re.compile(r"^\s+Port (\d+):\s*$")
+_CA_PORT = re.compile(r"^\s*Port (\d+):\s*$")
 _PAIR = re.compile(r"^\s+([A-Za-z][\w /.-]*?):\s*(.*?)\s*$")
+_LAYERS = ("InfiniBand", "Ethernet", "Unspecified", "Unknown")
 _IBSTAT_NEEDS = ("state", "physical state", "rate", "base lid", "sm lid", "link layer")
 
 
@@ -147,8 +148,9 @@ def _ibstat_device(
         port["state"] = fields.get("state") or None
         port["physical_state"] = fields.get("physical state") or None
         port["link_layer"] = fields.get("link layer") or None
-        if port["link_layer"] not in (None, "InfiniBand", "Ethernet", "IB", "Unspecified", "Unknown"):
-            reading.unknown(f"Link layer: {port['link_layer']}", where)
+        layer = port["link_layer"] or "-"
+        if layer not in _LAYERS and any(known.startswith(layer) for known in _LAYERS):
+            reading.truncated(f"cut: Link layer: {layer}", where)
         if fields.get("rate"):
             port["rate_gbps"] = _rate(reading, where, fields["rate"])
         if fields.get("base lid"):
@@ -327,10 +329,16 @@ def parse_rdma_statistic(text: str) -> Reading:
             if not isinstance(item, dict) or not isinstance(item.get("ifname"), str):
                 reading.unknown(str(item)[:200])
                 continue
+            if {"physical_state", "flags"} & set(item):
+                reading.unknown(f"{item['ifname']} is no counter object")
             counters = {
-                name: count for name, count in item.items() if integer(count) is not None and name not in ("port", "ifindex")
+                name: count
+                for name, count in item.items()
+                if integer(count) is not None and name not in ("port", "ifindex")
             }
-            devices.append({"device": item["ifname"], "port": integer(item.get("port")), "counters": counters})
+            devices.append(
+                {"device": item["ifname"], "port": integer(item.get("port")), "counters": counters}
+            )
     else:
         for line in text.split("\n"):
             match = _RDMA_TEXT.match(line)
@@ -339,7 +347,9 @@ def parse_rdma_statistic(text: str) -> Reading:
                 bad = [name for name, count in words.items() if not count.isdigit()]
                 if bad or len(match.group(3).split()) % 2:
                     reading.truncated(f"not all counters have a number: {line.strip()[-80:]}", match.group(1))
-                numbers = {name: int(count) for name, count in words.items() if count.isdigit() and len(count) < 40}
+                numbers = {
+                    name: int(count) for name, count in words.items() if count.isdigit() and len(count) < 40
+                }
                 devices.append({"device": match.group(1), "port": int(match.group(2)), "counters": numbers})
             elif line.strip():
                 error = error_code(line)
@@ -385,13 +395,15 @@ def parse_infiniband_sysfs(text: str) -> Reading:
             if name == "fw_ver":
                 firmware[device] = value.strip()
             continue
-        port = ports.setdefault((device, int(number)), {**_port(device, int(number)), "netdev": None, "counters": {}})
+        port = ports.setdefault(
+            (device, int(number)), {**_port(device, int(number)), "netdev": None, "counters": {}}
+        )
         _sysfs_value(reading, port, name, value.strip())
     if not matched or not (ports or firmware):
         reading.problems.clear()
         nothing_read(reading, text, "/sys/class/infiniband")
         return reading
-    for (device, _number_), port in ports.items():
+    for (device, _), port in ports.items():
         port["firmware"] = firmware.get(device)
         where = _name(port)
         if not port["counters"] or port["state"] is not None:

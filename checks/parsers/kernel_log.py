@@ -45,7 +45,9 @@ _XID = re.compile(rf"\bXid\s*\((?:PCI:)?({_PCI})\)\s*:?\s*(\d+)", re.I)
 _SXID = re.compile(rf"\bSXid\s*\((?:PCI:)?({_PCI})\)\s*:?\s*(\d+)", re.I)
 _FM_ERROR = re.compile(r"NVSwitch\s+(non-?fatal|fatal)\s+error\s+(\d+)\b(.*)", re.I)
 _FM_ADDRESS = re.compile(rf"pci bus id\s*:?\s*({_PCI})", re.I)
-_VIRTUAL = re.compile(r"^(?:veth|cali|docker|br-|cni|flannel|lxc|virbr|tap|tun|lo$|vnet|vxlan|nodelocaldns|kube|dummy)")
+_VIRTUAL = re.compile(
+    r"^(?:veth|cali|docker|br-|cni|flannel|lxc|virbr|tap|tun|lo$|vnet|vxlan|nodelocaldns|kube|dummy)"
+)
 
 # Xids after which the GPU needs a reset, a reboot or an exchange (NVIDIA's catalogue; 154's text decides).
 _FATAL_XIDS = {48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 121, 136, 140, 142, 143}
@@ -136,16 +138,38 @@ _SIMPLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("gpu-lost", re.compile(rf"NVRM:.*?(?:GPU (?:at PCI:)?({_PCI}).*)?has fallen off the bus", re.I)),
     ("nvrm-mismatch", re.compile(r"NVRM: API mismatch()", re.I)),
     ("nvrm-init", re.compile(rf"NVRM:.*?(?:({_PCI}).*)?\b(?:RmInitAdapter|rm_init_adapter) failed", re.I)),
-    ("nvrm-assert", re.compile(r"NVRM:(?:.*?\b(GPU\d+)\b)?.*(?:nvAssert|Assertion failed|NV_ERR_RESET_REQUIRED)", re.I)),
+    (
+        "nvrm-assert",
+        re.compile(r"NVRM:(?:.*?\b(GPU\d+)\b)?.*(?:nvAssert|Assertion failed|NV_ERR_RESET_REQUIRED)", re.I),
+    ),
     ("peermem", re.compile(r"(?:nvidia[-_]peermem|nv_peer_mem)\b().*\berror\b", re.I)),
-    ("nic-health", re.compile(rf"mlx5_core ({_PCI}).*(?:health (?:compromised|poll failed)|fatal error|firmware hang)", re.I)),
+    (
+        "nic-health",
+        re.compile(
+            rf"mlx5_core ({_PCI}).*(?:health (?:compromised|poll failed)|fatal error|firmware hang)", re.I
+        ),
+    ),
     ("soft-lockup", re.compile(r"BUG: soft lockup()|hard LOCKUP", re.I)),
     ("rcu-stall", re.compile(r"rcu\w*(?:: INFO)?:.*(?:detected|self-detected)()\b.*stall", re.I)),
     ("hung-task", re.compile(r"INFO: task \S+()\s?blocked for more than \d+ seconds", re.I)),
-    ("disk", re.compile(r"(?:I/O error, dev (\w+)|nvme (nvme\d+): (?:I/O .*timeout|controller is down|Device not ready))")),
-    ("filesystem", re.compile(r"(?:EXT4-fs|XFS|BTRFS)(?: error)? \(?(?:device )?(\w+)\)?:.*\b(?:error|corruption|shut(?:ting)? down)", re.I)),
+    (
+        "disk",
+        re.compile(
+            r"(?:I/O error, dev (\w+)|nvme (nvme\d+): (?:I/O .*timeout|controller is down|Device not ready))"
+        ),
+    ),
+    (
+        "filesystem",
+        re.compile(
+            r"(?:EXT4-fs|XFS|BTRFS)(?: error)? \(?(?:device )?(\w+)\)?:.*\b(?:error|corruption|shutdown)",
+            re.I,
+        ),
+    ),
     ("amdgpu-ras", re.compile(rf"amdgpu ({_PCI}).*\b[1-9]\d* uncorrectable hardware errors", re.I)),
-    ("amdgpu-reset", re.compile(rf"amdgpu ({_PCI}).*(?:GPU reset begin|GPU reset\(\d+\) failed|ring \S+ timeout)", re.I)),
+    (
+        "amdgpu-reset",
+        re.compile(rf"amdgpu ({_PCI}).*(?:GPU reset begin|GPU reset\(\d+\) failed|ring \S+ timeout)", re.I),
+    ),
 )
 _KINDS_AS_PROBLEMS: dict[str, tuple[str, str]] = {
     "gpu-lost": ("gpu-lost", "a GPU has fallen off the bus"),
@@ -176,7 +200,7 @@ _LINK_DOWN = (
 )
 _AER_BUS = re.compile(rf"({_PCI}): (?:AER: )?PCIe Bus Error: severity=(.+?)(?:,|$)", re.I)
 _AER_RECEIVED = re.compile(
-    rf"AER: (?:Multiple )?(Corrected|Correctable|Uncorrected \((?:Non-)?Fatal\)|Uncorrectable \((?:Non-)?Fatal\))"
+    r"AER: (?:Multiple )?(Corrected|Correctable|Uncorrect(?:ed|able) \((?:Non-)?Fatal\))"
     rf" error (?:message )?received(?: from|:)?\s*({_PCI})?",
     re.I,
 )
@@ -186,24 +210,26 @@ _MCE_OTHER = re.compile(
     r"|EDAC .*\b[1-9]\d* UE\b|Kernel panic - not syncing:.*machine check",
     re.I,
 )
-_OOM_KILL = re.compile(r"\bout of memory\b.*?\bkill(?:ed)? process\b|\bKilled process \d+ .*\btotal-vm:", re.I)
+_OOM_KILL = re.compile(
+    r"\bout of memory\b.*?\bkill(?:ed)? process\b|\bKilled process \d+ .*\btotal-vm:", re.I
+)
 _OOM_OTHER = re.compile(r"invoked oom-killer|\boom-kill:constraint=", re.I)
 
 
 def _read(text: str) -> tuple[_Log, list[tuple[str | None, str, bool]]]:
     lines = [split_time(line) for line in text.split("\n") if line.strip()]
-    log, received, mce_other, oom_other = _Log(), _Log(), _Log(), _Log()
+    log, spare = _Log(), _Log()  # spare: announcements that count where nothing better is logged
     for time, message, _shaped in lines:
-        if len(message) > 8000:
-            message = message[:8000]
-        _event(log, received, mce_other, oom_other, time, message)
-    for kind, spare in (("aer", received), ("mce", mce_other), ("oom", oom_other)):
-        if not any(event.kind == kind for event in log.events.values()):
-            log.events.update(spare.events)
+        _event(log, spare, time, message[:8000])
+    for key, event in spare.events.items():
+        if not any(
+            found.kind == event.kind for found in log.events.values() if found not in spare.events.values()
+        ):
+            log.events[key] = event
     return log, lines
 
 
-def _event(log: _Log, received: _Log, mce: _Log, oom: _Log, time: str | None, message: str) -> None:
+def _event(log: _Log, spare: _Log, time: str | None, message: str) -> None:
     sxid = _SXID.search(message)
     if sxid:
         log.add("sxid", int(sxid.group(2)[:9]), sxid.group(1), time, message)
@@ -235,17 +261,17 @@ def _event(log: _Log, received: _Log, mce: _Log, oom: _Log, time: str | None, me
         return
     aer = _AER_RECEIVED.search(message)
     if aer:
-        received.add("aer", None, aer.group(2), time, aer.group(1))
+        spare.add("aer", None, aer.group(2), time, aer.group(1))
         return
     cpu = _MCE_CPU.search(message)
     if cpu:
         log.add("mce", None, f"cpu {cpu.group(1)}", time, message)
     elif _MCE_OTHER.search(message):
-        mce.add("mce", None, None, time, message)
+        spare.add("mce", None, None, time, message)
     elif _OOM_KILL.search(message):
         log.add("oom", None, None, time, message)
     elif _OOM_OTHER.search(message):
-        oom.add("oom", None, None, time, message)
+        spare.add("oom", None, None, time, message)
 
 
 def _report(reading: Reading, event: _Event) -> None:
@@ -269,7 +295,9 @@ def _report(reading: Reading, event: _Event) -> None:
         reading.problem(code, where, f"{text}, {times}: {shorten(event.line, 120)}")
 
 
-def _finish(text: str, what: str, extra: Callable[[Reading, list[tuple[str | None, str, bool]]], None]) -> Reading:
+def _finish(
+    text: str, what: str, extra: Callable[[Reading, list[tuple[str | None, str, bool]]], None]
+) -> Reading:
     reading = Reading({"events": None})
     log, lines = _read(text)
     shaped = sum(line[2] for line in lines)
@@ -277,7 +305,11 @@ def _finish(text: str, what: str, extra: Callable[[Reading, list[tuple[str | Non
         nothing_read(reading, text, what)
         return reading
     for _time, message, is_shaped in lines:
-        if not is_shaped and error_code(message) and re.match(r"(?:dmesg|journalctl|cat|tail|sudo|bash|sh):", message):
+        if (
+            not is_shaped
+            and error_code(message)
+            and re.match(r"(?:dmesg|journalctl|cat|tail|sudo|bash|sh):", message)
+        ):
             reading.reject("output-error", "output", shorten(message))
     reading.facts["events"] = [event.facts() for event in log.events.values()]
     for event in log.events.values():
@@ -286,7 +318,9 @@ def _finish(text: str, what: str, extra: Callable[[Reading, list[tuple[str | Non
     return reading
 
 
-_MISMATCH = re.compile(r"(?:interface )?version \S+ (?:don'?t|does(?: not|n't)) match with driver version \S+", re.I)
+_MISMATCH = re.compile(
+    r"(?:interface )?version \S+ (?:don'?t|does(?: not|n't)) match with driver version \S+", re.I
+)
 _FM_FAILED = re.compile(
     r"fabricmanager\.service: (?:Failed with result|Control process exited|Main process exited)"
     r"|Failed to start .*fabric ?manager|fabric ?manager.*\b(?:abort|exiting|terminat)\w*",
@@ -297,7 +331,11 @@ _FM_FAILED = re.compile(
 def _fabric_manager(reading: Reading, lines: list[tuple[str | None, str, bool]]) -> None:
     seen: set[str] = set()
     for _time, message, _shaped in lines:
-        bad = _MISMATCH.search(message) or _FM_FAILED.search(message) or re.match(r"\[(?:ERROR|FATAL)\]", message)
+        bad = (
+            _MISMATCH.search(message)
+            or _FM_FAILED.search(message)
+            or re.match(r"\[(?:ERROR|FATAL)\]", message)
+        )
         if not bad or _FM_ERROR.search(message):
             continue
         if re.search(r"exited, code=exited, status=0/SUCCESS", message):
@@ -314,7 +352,10 @@ def _shape_counts(text: str) -> tuple[int, int, int, int]:
     syslog = [
         line
         for line in lines
-        if re.match(rf"^(?:<\d+>)?(?:{_MONTH} +\d+ (?:\d{{4}} )?\d\d:\d\d:\d\d|{_ISO}) \S+ [\w./@()-]+(?:\[\d+\])?: ", line)
+        if re.match(
+            rf"^(?:<\d+>)?(?:{_MONTH} +\d+ (?:\d{{4}} )?\d\d:\d\d:\d\d|{_ISO}) \S+ [\w./@()-]+(?:\[\d+\])?: ",
+            line,
+        )
         and not re.match(rf"^{_ISO} (?:NVRM|nvidia|mlx5)", line)
     ]
     kernel = sum(bool(re.search(r" kernel: ", line)) for line in syslog)
@@ -326,7 +367,9 @@ def _sniff_fm(text: str) -> int:
         return 88
     head = "\n".join(text.split("\n")[:40])
     shape = rf"^\[{_MONTH} +\d+ \d{{4}} \d\d:\d\d:\d\d\] \[\w+\] \[tid \d+\]"
-    if re.search(shape, head, re.M) or re.search(r"NVSwitch (?:non-)?fatal error \d+ on fid", text[:200_000], re.I):
+    if re.search(shape, head, re.M) or re.search(
+        r"NVSwitch (?:non-)?fatal error \d+ on fid", text[:200_000], re.I
+    ):
         return 88
     return 0
 

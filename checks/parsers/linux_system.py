@@ -1,4 +1,4 @@
-"""The operating system: kernel command line, lscpu, transparent huge pages, memory, swap, disks, clock, units.
+"""The operating system: command line, lscpu, huge pages, memory, swap, disks, clock, units, idle states.
 
 Files of /proc and /sys are read as printed by cat, sysctl and ``systemctl show`` as ``name = value`` lines,
 cpuidle as printed by ``grep -H .``.  Sizes of ``/proc`` are KiB, of ``df -P -B1`` and ``lsblk -b`` bytes.
@@ -101,8 +101,13 @@ def parse_cmdline(text: str) -> Reading:
 _FIELD = re.compile(r"^\s*([A-Za-z][^:]*?):\s*(.*?)\s*$")
 
 
+_LSCPU_ONCE = {"CPU(s)", "Socket(s)", "Core(s) per socket", "NUMA node(s)", "Vendor ID"}
+
+
 def _sniff_lscpu(text: str) -> int:
-    if re.search(r"^Architecture:|^CPU op-mode\(s\):", text, re.M) and re.search(r"^\s*CPU\(s\):", text, re.M):
+    if re.search(r"^Architecture:|^CPU op-mode\(s\):", text, re.M) and re.search(
+        r"^\s*CPU\(s\):", text, re.M
+    ):
         return 92
     if text.lstrip()[:1] == "{" and '"lscpu"' in text[:200]:
         return 92
@@ -137,9 +142,8 @@ def parse_lscpu(text: str) -> Reading:
                 _bad_line(reading, line)
     fields: dict[str, str] = {}
     for name, value in pairs:
-        if name in {"CPU(s)", "Socket(s)", "Core(s) per socket", "NUMA node(s)", "Vendor ID"} and name in fields:
-            if fields[name] != value:
-                reading.contradiction(f"printed twice: {name}")
+        if name in _LSCPU_ONCE and fields.get(name, value) != value:
+            reading.contradiction(f"printed twice: {name}")
         fields.setdefault(name, value)
     if "CPU(s)" not in fields and "Socket(s)" not in fields:
         if reading.understood:
@@ -239,7 +243,9 @@ def _sniff_lsblk(text: str) -> int:
     return 85 if re.match(r"^\s*NAME\s+(?:.*\s)?(?:MAJ:MIN|SIZE)\s.*TYPE", text) else 0
 
 
-def _json_devices(reading: Reading, items: Any, parent: str | None, devices: list[Facts], depth: int = 0) -> None:
+def _json_devices(
+    reading: Reading, items: Any, parent: str | None, devices: list[Facts], depth: int = 0
+) -> None:
     for item in items if isinstance(items, list) and depth < 50 else []:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             reading.unknown(str(item)[:200])
@@ -281,7 +287,10 @@ def parse_lsblk(text: str) -> Reading:
                         "name": row["NAME"],
                         "type": row.get("TYPE") or None,
                         "size_bytes": _size(reading, row.get("SIZE")),
-                        "mountpoint": (row.get("MOUNTPOINT") or row.get("MOUNTPOINTS") or "").split("\\x0a")[0] or None,
+                        "mountpoint": (row.get("MOUNTPOINT") or row.get("MOUNTPOINTS") or "").split("\\x0a")[
+                            0
+                        ]
+                        or None,
                         "parent": row.get("PKNAME") or None,
                     }
                 )
@@ -393,7 +402,9 @@ def parse_swaps(text: str) -> Reading:
 
 # --- df -----------------------------------------------------------------------------------------------------
 
-_DF_HEAD = re.compile(r"^Filesystem\s+(?:Type\s+)?(\d+)([KMG]?)B?-blocks\s+Used\s+Avail(?:able)?\s+(?:Use%|Capacity)\s+Mounted on")
+_DF_HEAD = re.compile(
+    r"^Filesystem\s+(\d+)([KMG]?)B?-blocks\s+Used\s+Avail(?:able)?\s+(?:Use%|Capacity)\s+Mounted on"
+)
 _DF_ROW = re.compile(r"^(\S.*?)\s+(\d{1,20}|-)\s+(-?\d{1,20}|-)\s+(-?\d{1,20}|-)\s+(\d+%|-)\s+(/.*|\S+)$")
 
 
@@ -504,7 +515,9 @@ def parse_chronyc(text: str) -> Reading:
     offset, stratum = to_number(cells[4]), to_number(cells[2])
     if offset is None or not isinstance(stratum, int):
         reading.unknown(lines[-1])
-    reading.facts.update(reference=cells[1] or None, stratum=stratum, offset_s=offset, leap=cells[13].strip() or None)
+    reading.facts.update(
+        reference=cells[1] or None, stratum=stratum, offset_s=offset, leap=cells[13].strip() or None
+    )
     if cells[13].strip() == "Not synchronised" or cells[0] == "00000000":
         reading.problem("os-clock", "clock", "the clock is not synchronised")
     return reading
@@ -514,7 +527,9 @@ def parse_chronyc(text: str) -> Reading:
 
 
 def _sniff_os_release(text: str) -> int:
-    return 90 if re.search(r"^(?:PRETTY_NAME|VERSION_ID)=", text, re.M) and re.search(r"^ID=", text, re.M) else 0
+    return (
+        90 if re.search(r"^(?:PRETTY_NAME|VERSION_ID)=", text, re.M) and re.search(r"^ID=", text, re.M) else 0
+    )
 
 
 @parser("os-release", "/etc/os-release", ("cat /etc/os-release",), _sniff_os_release)
@@ -535,7 +550,15 @@ def parse_os_release(text: str) -> Reading:
     return reading
 
 
-_UNIT_PROPERTIES = {"ActiveState", "LoadState", "SubState", "UnitFileState", "LimitMEMLOCK", "LimitNOFILE", "Id"}
+_UNIT_PROPERTIES = {
+    "ActiveState",
+    "LoadState",
+    "SubState",
+    "UnitFileState",
+    "LimitMEMLOCK",
+    "LimitNOFILE",
+    "Id",
+}
 
 
 def _sniff_systemctl(text: str) -> int:
@@ -549,7 +572,7 @@ def _sniff_systemctl(text: str) -> int:
 def parse_systemctl_show(text: str) -> Reading:
     reading = Reading({"properties": None})
     found = _pairs(reading, text)
-    if not found or not any(name[:1].isupper() for name in found):
+    if not found or not all(re.match(r"[A-Z]\w*[a-z]", name) for name in found):
         reading.problems.clear()
         nothing_read(reading, text, "systemctl show")
         return reading
@@ -557,7 +580,7 @@ def parse_systemctl_show(text: str) -> Reading:
     return reading
 
 
-_SYSCTL = re.compile(r"^([\w][\w./*:@-]*)\s*=\s?(.*)$")
+_SYSCTL = re.compile(r"^([\w][\w./*:@-]*) =(?: (.*))?$")
 
 
 def _sniff_sysctl(text: str) -> int:
@@ -577,7 +600,7 @@ def parse_sysctl(text: str) -> Reading:
             else:
                 _bad_line(reading, line)
             continue
-        name, value = match.group(1), match.group(2).strip()
+        name, value = match.group(1), (match.group(2) or "").strip()
         if reading.facts.setdefault(name, value) != value:
             reading.contradiction(f"printed twice: {name}")
     if not reading.facts:
@@ -595,7 +618,11 @@ def _sniff_cpuidle(text: str) -> int:
 @parser(
     "cpuidle",
     "idle states of the CPU",
-    ("grep -H . /sys/devices/system/cpu/cpuidle/current_driver /sys/devices/system/cpu/cpu0/cpuidle/state*/{name,disable}",),
+    (
+        "grep -H . /sys/devices/system/cpu/cpuidle/current_driver"
+        " /sys/devices/system/cpu/cpu0/cpuidle/state*/name"
+        " /sys/devices/system/cpu/cpu0/cpuidle/state*/disable",
+    ),
     _sniff_cpuidle,
 )
 def parse_cpuidle(text: str) -> Reading:

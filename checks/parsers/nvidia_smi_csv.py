@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import re
+from typing import Any
 
 from checks.parsers._core import NA, Facts, Reading, is_number, parser
 from checks.parsers._errors import error_code, nothing_read
@@ -107,7 +108,7 @@ def _cells(line: str) -> list[str]:
 
 def _header_at(lines: list[str]) -> int | None:
     for number, line in enumerate(lines[:50]):
-        if len(line) > 50_000 or "," not in line and not _is_known(column_name(line)):
+        if len(line) > 50_000 or ("," not in line and not _is_known(column_name(line))):
             continue
         names = [column_name(cell) for cell in _cells(line)]
         known = sum(_is_known(name) for name in names)
@@ -175,7 +176,7 @@ def _gpu_facts(reading: Reading, where: str, row: dict[str, str], units: dict[st
     gpu = new_gpu()
     values = Values(reading, where)
     for fact, (kind, names) in _COLUMNS.items():
-        found = []
+        found: list[Any] = []
         for name in names:
             value = row.get(name)
             if value is None:
@@ -205,7 +206,7 @@ def _gpu_facts(reading: Reading, where: str, row: dict[str, str], units: dict[st
     "nvidia-smi --query-gpu --format=csv",
     (
         "nvidia-smi --query-gpu=index,name,pci.bus_id,driver_version,count --format=csv",
-        "nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure --format=csv",
+        "nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending --format=csv",
     ),
     _sniff,
 )

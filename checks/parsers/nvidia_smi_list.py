@@ -17,7 +17,9 @@ from checks.parsers._values import clean
 
 _GPU = re.compile(r"^GPU (\d+):\s+(.*?)\s+\(UUID:\s*([^()\s]+)\)\s*$")
 _MIG = re.compile(r"^\s+MIG\s+(\S+)\s+Device\s+(\d+):\s*\(UUID:\s*([^()\s]+)\)\s*$")
-_VERSION = re.compile(r"^\s*(NVIDIA-SMI|NVML|DRIVER|KMD|CUDA|CUDA UMD|CUDA Driver)\s+version\s*:\s*(.*)$", re.I)
+_VERSION = re.compile(
+    r"^\s*(NVIDIA-SMI|NVML|DRIVER|KMD|CUDA|CUDA UMD|CUDA Driver)\s+version\s*:\s*(.*)$", re.I
+)
 
 
 def _harmless(line: str) -> bool:
@@ -29,7 +31,7 @@ def _sniff_list(text: str) -> int:
     hits = sum(bool(_GPU.match(line) or _MIG.match(line)) for line in lines[:200])
     if not hits or any(re.match(r"\s+Link \d+", line) or "nvlink" in line.lower() for line in lines[:100]):
         return 0
-    return 80 if hits * 2 >= min(len(lines), 200) else 10
+    return 80 if hits * 2 >= min(len(lines), 200) else 0
 
 
 @parser("nvidia-smi-L", "nvidia-smi -L", ("nvidia-smi -L",), _sniff_list)
@@ -46,7 +48,9 @@ def parse_nvidia_smi_list(text: str) -> Reading:
             )
         elif mig and gpus:
             if int(mig.group(2)) != len(gpus[-1]["mig_devices"]):
-                reading.truncated(f"MIG devices have a gap before: {line.strip()}", f"gpu {gpus[-1]['index']}")
+                reading.truncated(
+                    f"MIG devices have a gap before: {line.strip()}", f"gpu {gpus[-1]['index']}"
+                )
             gpus[-1]["mig_devices"].append(mig.group(1))
         elif error:
             reading.problem(error[0], error[1], line.strip())
@@ -65,8 +69,9 @@ def parse_nvidia_smi_list(text: str) -> Reading:
 
 
 def _sniff_version(text: str) -> int:
-    hits = sum(bool(_VERSION.match(line)) for line in text.split("\n")[:40])
-    return 90 if hits >= 2 else 0
+    lines = [line for line in text.split("\n")[:40] if line.strip()]
+    hits = sum(bool(_VERSION.match(line)) for line in lines)
+    return 90 if hits >= 2 and hits * 2 >= len(lines) else 0
 
 
 @parser("nvidia-smi-version", "nvidia-smi --version", ("nvidia-smi --version",), _sniff_version)

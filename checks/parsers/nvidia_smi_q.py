@@ -163,7 +163,11 @@ def _check_whole(block: Block, driver: str) -> None:
                 reading.truncated(f"{section.key} without {names[0].title()}", where)
     for section in root.all("clocks event reasons", "clocks throttle reasons"):
         slow = section.get("hw slowdown")
-        if slow and slow.children and not (slow.get("hw thermal slowdown") and slow.get("hw power brake slowdown")):
+        if (
+            slow
+            and slow.children
+            and not (slow.get("hw thermal slowdown") and slow.get("hw power brake slowdown"))
+        ):
             reading.truncated("HW Slowdown without its reasons", where)
         if slow and not slow.children and section.key.lower() == "clocks event reasons":
             reading.truncated("HW Slowdown without its reasons", where)
@@ -176,7 +180,7 @@ def _check_whole(block: Block, driver: str) -> None:
         for name in ("max", "current"):
             if link is not None and block.value("pci", "gpu link info", "link width", name) is None:
                 reading.truncated(f"GPU Link Info without Link Width {name.title()}", where)
-    major = int(driver.split(".")[0]) if driver.split(".")[0].isdigit() else 0
+    major = int(driver.split(".", maxsplit=1)[0]) if driver.split(".", maxsplit=1)[0].isdigit() else 0
     if root.get("product name") and len(root.children) > 3:
         for since, names in _FULL:
             if major >= since and not root.all(*names):
@@ -218,7 +222,9 @@ def _ecc_counters(block: Block, scope: str) -> int | float | NA | None:
         else {"sram uncorrectable"}
     )
     if not wanted <= set(names):
-        block.reading.truncated(f"{scope} ECC errors without {', '.join(sorted(wanted - set(names)))}", block.where)
+        block.reading.truncated(
+            f"{scope} ECC errors without {', '.join(sorted(wanted - set(names)))}", block.where
+        )
     return number_sum(values.number(node.value) for node in counters)
 
 
@@ -240,7 +246,9 @@ def _gpu_facts(block: Block, address: str) -> Facts:
     gpu["remapped_pending"] = values.boolean(block.value("remapped rows", "pending"))
     gpu["remap_failure"] = values.boolean(block.value("remapped rows", "remapping failure occurred"))
     gpu["remapped_uncorrectable"] = values.number(block.value("remapped rows", "uncorrectable error"))
-    gpu["retired_pending"] = values.boolean(block.value("retired pages", ("pending", "pending page blacklist")))
+    gpu["retired_pending"] = values.boolean(
+        block.value("retired pages", ("pending", "pending page blacklist"))
+    )
     gpu["retired_single_bit"] = values.number(block.value("retired pages", "single bit ecc"))
     gpu["retired_double_bit"] = values.number(block.value("retired pages", "double bit ecc"))
     gpu["temperature_c"] = values.number(block.value("temperature", ("gpu current temp", "gpu")), ("C",))
@@ -256,7 +264,12 @@ def _gpu_facts(block: Block, address: str) -> Facts:
     limit = ("current power limit", "power limit")
     ceiling = block.value(power, "gpu ceiling power limit", limit)
     gpu["power_limit_w"] = values.number(ceiling or block.value(power, limit), ("W",))
-    for fact, name in (("current", "current"), ("max", "max"), ("device_max", "device max"), ("host_max", "host max")):
+    for fact, name in (
+        ("current", "current"),
+        ("max", "max"),
+        ("device_max", "device max"),
+        ("host_max", "host max"),
+    ):
         gpu[f"pcie_gen_{fact}"] = values.number(block.value("pci", "gpu link info", "pcie generation", name))
     for name in ("current", "max"):
         gpu[f"pcie_width_{name}"] = values.width(block.value("pci", "gpu link info", "link width", name))
@@ -340,7 +353,9 @@ def parse_nvidia_smi_q(text: str) -> Reading:
             blocks[-1][1].append(line)
         else:
             header.append(line)
-    head = Block(reading, "output", _tree(Reading({}), [line for line in header if not line.startswith("=")], "output"))
+    head = Block(
+        reading, "output", _tree(Reading({}), [line for line in header if not line.startswith("=")], "output")
+    )
     if not blocks and _fragment(header):
         start = next(i for i, line in enumerate(header) if line[:1] == " ")
         blocks.append((None, header[start:]))
@@ -352,19 +367,14 @@ def parse_nvidia_smi_q(text: str) -> Reading:
     _read_head(reading, head)
     driver = reading.facts["driver_version"]
     gpus: list[Facts] = []
-    for position, (address, lines) in enumerate(blocks):
+    for position, (address, printed) in enumerate(blocks):
         where = f"gpu {position}"
-        while lines and not lines[-1].strip():
-            lines.pop()
-        stray = [line for line in lines if line.strip() and not line[0].isspace()]
-        lines = [line for line in lines if not line.strip() or line[0].isspace()]
-        for line in stray:
-            if not _warning(line):
+        for line in printed:
+            if line.strip() and not line[0].isspace() and not _warning(line):
                 reading.unknown(line, where)
+        lines = [line for line in printed if line.strip() and line[0].isspace()]
         block = Block(reading, where, _tree(reading, lines, where))
-        if lines and lines[-1].strip() and _LINE.match(lines[-1]) is not None and " :" not in lines[-1]:
-            reading.truncated(f"ends with: {lines[-1].strip()}", where)
-        elif lines and re.search(r"\s:\s*$", lines[-1]) and not text.endswith("\n"):
+        if lines and (" :" not in lines[-1] or lines[-1].rstrip().endswith(" :")):
             reading.truncated(f"ends with: {lines[-1].strip()}", where)
         if not block.root.children:
             reading.truncated(f"GPU {address} has no lines", where)

@@ -154,8 +154,12 @@ def _gpu_facts(gpu: _Gpu) -> Facts:
     facts["remap_failure"] = values.boolean(gpu.value("remapped_rows/remapped_row_failure"))
     facts["remapped_uncorrectable"] = values.number(gpu.value("remapped_rows/remapped_row_unc"))
     retired = "retired_pages/"
-    facts["retired_pending"] = values.boolean(gpu.value(f"{retired}pending_retirement", f"{retired}pending_blacklist"))
-    facts["retired_single_bit"] = values.number(gpu.value(f"{retired}multiple_single_bit_retirement/retired_count"))
+    facts["retired_pending"] = values.boolean(
+        gpu.value(f"{retired}pending_retirement", f"{retired}pending_blacklist")
+    )
+    facts["retired_single_bit"] = values.number(
+        gpu.value(f"{retired}multiple_single_bit_retirement/retired_count")
+    )
     facts["retired_double_bit"] = values.number(gpu.value(f"{retired}double_bit_retirement/retired_count"))
     facts["temperature_c"] = values.number(gpu.value("temperature/gpu_temp"), ("C",))
     margin = gpu.value("temperature/gpu_temp_tlimit", "temperature/gpu_current_temp_tlimit")
@@ -215,7 +219,9 @@ def _reasons(gpu: _Gpu) -> list[str] | NA | None:
             gpu.reading.truncated(f"{tag} without {', '.join(missing)}", gpu.where)
         if len(names) != len(set(names)):
             gpu.reading.contradiction(f"a reason stands twice in {tag}", gpu.where)
-        return active_reasons(gpu.reading, gpu.where, zip(names, (leaf.text or "" for leaf in leaves), strict=True))
+        return active_reasons(
+            gpu.reading, gpu.where, zip(names, (leaf.text or "" for leaf in leaves), strict=True)
+        )
     return None
 
 
@@ -227,20 +233,26 @@ def _check_whole(gpu: _Gpu, driver: str) -> None:
             if not any(section.find(name) is not None for name in names):
                 gpu.reading.truncated(f"{section.tag} without {names[0]}", gpu.where)
     for tag in ("pcie_gen/max_link_gen", "pcie_gen/current_link_gen"):
-        if gpu.element.find("pci/pci_gpu_link_info") is not None and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None:
+        if (
+            gpu.element.find("pci/pci_gpu_link_info") is not None
+            and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None
+        ):
             gpu.reading.truncated(f"pci_gpu_link_info without {tag}", gpu.where)
     for tag in ("link_widths/max_link_width", "link_widths/current_link_width"):
-        if gpu.element.find("pci/pci_gpu_link_info") is not None and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None:
+        if (
+            gpu.element.find("pci/pci_gpu_link_info") is not None
+            and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None
+        ):
             gpu.reading.truncated(f"pci_gpu_link_info without {tag}", gpu.where)
     for kind in ("multiple_single_bit_retirement", "double_bit_retirement"):
-        section = gpu.element.find(f"retired_pages/{kind}")
-        if section is not None and section.find("retired_count") is None:
+        pages = gpu.element.find(f"retired_pages/{kind}")
+        if pages is not None and pages.find("retired_count") is None:
             gpu.reading.truncated(f"{kind} without retired_count", gpu.where)
     if gpu.element.find("product_name") is None:
         if gpu.element.find("product_brand") is not None:
             gpu.reading.truncated("gpu without product_name", gpu.where)
         return
-    branch = driver.split(".")[0]
+    branch = driver.split(".", maxsplit=1)[0]
     major = int(branch) if branch.isdigit() else 0
     if len(gpu.element) > 3:
         for since, names in _FULL:
@@ -273,7 +285,7 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
         reading.unknown("a document type with entities or an internal subset is not read")
         return None, []
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(text)  # noqa: S314 (entities are refused above)
     except (ElementTree.ParseError, ValueError) as error:
         reading.truncated(f"the XML is cut or damaged: {error}")
     else:
@@ -284,7 +296,7 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
     whole: list[ElementTree.Element] = []
     for match in _GPU_ELEMENT.finditer(text):
         try:
-            whole.append(ElementTree.fromstring(match.group(0)))
+            whole.append(ElementTree.fromstring(match.group(0)))  # noqa: S314
         except (ElementTree.ParseError, ValueError):
             continue
     return None, whole
@@ -293,7 +305,7 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
 def _head_text(root: ElementTree.Element | None, text: str, tag: str) -> str | None:
     if root is not None:
         return root.findtext(tag)
-    match = re.search(rf"<{tag}>([^<]*)</{tag}>", text.split("<gpu ")[0])
+    match = re.search(rf"<{tag}>([^<]*)</{tag}>", text.split("<gpu ", maxsplit=1)[0])
     return match.group(1) if match else None
 
 

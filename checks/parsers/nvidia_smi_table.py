@@ -151,9 +151,7 @@ def _first_line(match: re.Match[str]) -> Facts:
     gpu["pci_bus_id"] = na(bus_id) or bus_id
     if mode in {"On", "Off"}:
         gpu["persistence_mode"] = mode == "On"
-    elif mode == "ERR!":
-        gpu["persistence_mode"] = NA(mode)
-    elif mode == "N/A":
+    elif mode in {"ERR!", "N/A"}:
         gpu["persistence_mode"] = NA(mode)
     if ecc in {"On", "Off"}:
         gpu["ecc_current"] = ecc == "On"

@@ -23,7 +23,7 @@ from checks.parsers._values import na, to_number
 _AFFINITY = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _TOKEN = re.compile(
     r"CPU Affinity|NUMA Affinity|GPU NUMA ID|GPU\d+|NIC\d+(?=NIC|GPU|CPU|NUMA|\s|$)"
-    r"|(?:mlx\d|bnxt_re|irdma|efa|hfi\d|ionic|rocep?|ibp)\w*?(?=(?:mlx\d_|NIC\d|CPU Aff|NUMA Aff|GPU NUMA)|\s|$)"
+    r"|(?:mlx\d|bnxt_re|irdma|efa|hfi\d|ionic|roce|ibp)\w*?(?=mlx\d_|NIC\d|CPU Aff|NUMA Aff|GPU NUMA|\s|$)"
     r"|\S+?(?=(?:CPU|NUMA) Affinity|GPU NUMA ID|\s|$)"
 )
 _CELL = re.compile(r"^(?:X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV\d+|C2C|CPX|N/A)$")
@@ -42,12 +42,18 @@ def _is_header(tokens: list[str]) -> bool:
         return False
     if any(_CELL.match(token) or not re.fullmatch(r"[\w.:-]+(?: \w+)*", token) for token in tokens):
         return False
-    return tokens[0] == "GPU0" and (len(gpus) == len(tokens) or any(t in _AFFINITY for t in tokens) or len(tokens) > 1)
+    return tokens[0] == "GPU0" and (
+        len(gpus) == len(tokens) or any(t in _AFFINITY for t in tokens) or len(tokens) > 1
+    )
 
 
 def _sniff(text: str) -> int:
     lines = text.split("\n")[:60]
-    rows = [line for line in lines if re.match(r"^\s*GPU\d+\s+(?:X|NV\d+|SYS|NODE|PHB|PXB|PIX|PSB|SOC)\s", line + " ")]
+    rows = [
+        line
+        for line in lines
+        if re.match(r"^\s*GPU\d+\s+(?:X|NV\d+|SYS|NODE|PHB|PXB|PIX|PSB|SOC)\s", line + " ")
+    ]
     if not rows:  # what Windows prints instead of a matrix
         return 20 if re.match(r"\s*ERROR: Option -m is missing its value\b", text) else 0
     return 95 if any(_is_header(_header_tokens(line)) for line in lines if "GPU0" in line) else 60
@@ -143,7 +149,11 @@ def _find_header(lines: list[str]) -> tuple[list[str] | None, int]:
             continue
         tokens = _header_tokens(line)
         after = number + 1
-        if tokens == ["GPU0"] and after < len(lines) and re.match(r"^\s*(?:GPU1|NIC0|\w+_\d+)\s", lines[after] + " "):
+        if (
+            tokens == ["GPU0"]
+            and after < len(lines)
+            and re.match(r"^\s*(?:GPU1|NIC0|\w+_\d+)\s", lines[after] + " ")
+        ):
             more = _header_tokens(lines[after])
             if more and not any(_CELL.match(token) for token in more):
                 tokens, after = tokens + more, after + 1
@@ -155,7 +165,9 @@ def _find_header(lines: list[str]) -> tuple[list[str] | None, int]:
 def _check_cells(reading: Reading, name: str, cells: list[str], devices: list[str]) -> None:
     matrix = cells[: len(devices)]
     if len(matrix) < len(devices) or not matrix[-1]:
-        reading.truncated(f"row {name} has {len([c for c in matrix if c])} cells for {len(devices)} devices", name)
+        reading.truncated(
+            f"row {name} has {len([c for c in matrix if c])} cells for {len(devices)} devices", name
+        )
     for cell in matrix:
         if cell and not _CELL.match(cell):
             reading.unknown(f"cell {cell!r} in row {name}", name)
@@ -206,7 +218,9 @@ def _fill(
     for row in [*gpu_names, *nic_names]:
         for column in devices:
             if column in rows and row in rows and cell(row, column) != cell(column, row):
-                reading.contradiction(f"{row}-{column} is {cell(row, column)}, the other way {cell(column, row)}")
+                reading.contradiction(
+                    f"{row}-{column} is {cell(row, column)}, the other way {cell(column, row)}"
+                )
 
 
 def _check_links(reading: Reading, names: list[str], links: list[list[str | None]]) -> None:

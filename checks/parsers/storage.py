@@ -36,8 +36,7 @@ def _count(value: Any) -> int | float | None:
     if isinstance(value, dict):
         value = value.get("value")
     if isinstance(value, str):
-        found = to_number(value.replace(",", ""))
-        return found
+        return to_number(value.replace(",", ""))
     return number(value)
 
 
