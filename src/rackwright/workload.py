@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
 from rackwright.yamlio import dump_yaml, load_yaml, validated
 
-SCHEMA = "rackwright/workload/v1"
+SCHEMA: Literal["rackwright/workload/v1"] = "rackwright/workload/v1"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 """A DNS label short enough to carry suffixes: it names namespaces, pools and Services."""

@@ -34,10 +34,24 @@ from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.yamlio import Document, parse_yaml, validated
 
 __all__ = [
-    "Accelerator", "Catalog", "Efficiency", "EngineEntry", "Entry", "Figure", "Machine", "ModelEntry", "Nic",
-    "NvLink", "OperatorEntry", "PlatformEntry", "Prices", "Quantisation", "load_catalog", "read_catalog",
+    "Accelerator",
+    "Catalog",
+    "Efficiency",
+    "EngineEntry",
+    "Entry",
+    "Figure",
+    "Machine",
+    "ModelEntry",
+    "Nic",
+    "NvLink",
+    "OperatorEntry",
+    "PlatformEntry",
+    "Prices",
+    "Quantisation",
+    "load_catalog",
+    "read_catalog",
     "unknown_entry",
-]  # fmt: skip
+]
 
 E = TypeVar("E", bound=Entry)
 
@@ -191,11 +205,12 @@ def _dangling(catalog: Catalog) -> Iterator[Problem]:
     for machine in catalog.machines.values():
         if machine.accelerator not in catalog.accelerators:
             near = nearest(machine.accelerator, catalog.accelerators)
-            yield _broken(machine.id, f"must name an accelerator of the catalog{near}", f'"{machine.accelerator}"')
+            yield _broken(
+                machine.id, f"must name an accelerator of the catalog{near}", f'"{machine.accelerator}"'
+            )
         if not any(machine.id in prices.machines for prices in catalog.prices.values()):
             yield _broken(machine.id, "must have a price", "none")
 
 
 def _broken(name: str, rule: str, found: str) -> Problem:
     return Problem(name, rule, found, "the sizing reads it", "mend that catalog entry")
-

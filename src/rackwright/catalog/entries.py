@@ -212,7 +212,10 @@ class ModelEntry(Entry):
     shape_verified: bool
 
     def kv_bytes_per_token(self, kv_bits: int) -> int:
-        """Bytes of KV cache a token, all layers: 2 × layers × KV heads × head size, or layers × latent (MLA)."""
+        """Bytes of KV cache a token, all layers.
+
+        2 × layers × KV heads × head size × width, or layers × (rank + rope) × width for a latent.
+        """
         width = kv_bits // 8
         if self.mla is not None:
             return int(self.layers.value) * (self.mla.rank + self.mla.rope) * width

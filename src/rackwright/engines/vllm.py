@@ -113,9 +113,7 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
 
     def role(name: str, flags: Mapping[str, Value]) -> EngineRole:
         words = arguments(serve.path, {**flags, **extra})
-        return EngineRole.model_validate(
-            {"role": name, "command": COMMAND, "args": words, "env": variables}
-        )
+        return EngineRole.model_validate({"role": name, "command": COMMAND, "args": words, "env": variables})
 
     if serve.pp == 1:
         return (role("server", base),)
@@ -198,9 +196,15 @@ def max_queued(requests_per_s: float, replicas: int, cutoff_ms: float) -> int:
 
 
 def limits(
-    *, max_num_seqs: int, queued: int, replicas: int, requests_per_s: float, tokens_per_s: float,
-    ttft_cutoff_ms: float, total_cutoff_ms: float,
-) -> Limits:  # fmt: skip
+    *,
+    max_num_seqs: int,
+    queued: int,
+    replicas: int,
+    requests_per_s: float,
+    tokens_per_s: float,
+    ttft_cutoff_ms: float,
+    total_cutoff_ms: float,
+) -> Limits:
     """The three dimensions of a limit for the whole deployment, and where requests are cut off."""
     return Limits(
         max_num_seqs=max_num_seqs,
@@ -227,7 +231,9 @@ def triggers(namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigge
             activation="1",
             metric_type="AverageValue",
         ),
-        Trigger(query=f"avg(vllm:kv_cache_usage_perc{where})", threshold=f"{KV_SCALE:g}", metric_type="Value"),
+        Trigger(
+            query=f"avg(vllm:kv_cache_usage_perc{where})", threshold=f"{KV_SCALE:g}", metric_type="Value"
+        ),
         Trigger(
             query=f"sum(vllm:num_requests_running{where})",
             threshold=str(max(1, math.floor(RUNNING_SHARE * max_num_seqs))),

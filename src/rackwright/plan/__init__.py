@@ -34,7 +34,7 @@ __all__ = [
     "Route", "Scaling", "Site", "Taint", "WeightVolume", "load_plan", "migrate", "save_plan",
 ]  # fmt: skip
 
-SCHEMA = "rackwright/plan/v1"
+SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"
 
 
 class Plan(Section):

@@ -34,6 +34,7 @@ class Sized:
     prices: Prices
     image_pinned: bool
     picker_pinned: bool
+    pod_memory_gib: int
 
     @property
     def workload(self) -> Workload:
@@ -50,6 +51,8 @@ class GuideTier:
     machines: tuple[str, ...]
 
 
+HOUSEHOLD_W = 1800
+"""Full-load power from which a household circuit has nothing in hand: 2.3 kW / 1.2, rounded down."""
 HGX = ("hgx-h200-8", "hgx-h200-8-roce", "hgx-h200-8-ib")
 TIERS = (
     GuideTier(1_000, 1, "1 × RTX PRO 6000, 72B FP8", ("pro6000-1", "pro6000-2")),
@@ -67,7 +70,9 @@ Finding = tuple[Severity, str, str, str]
 
 def guide_node_count(s: Sized) -> Finding | None:
     """The guide's table gives another number of nodes for as many users."""
-    tier = next((t for t in TIERS if t.dau == s.workload.users.dau and s.stand.machine.id in t.machines), None)
+    tier = next(
+        (t for t in TIERS if t.dau == s.workload.users.dau and s.stand.machine.id in t.machines), None
+    )
     if tier is None or tier.nodes == s.chosen.nodes or s.workload.users.scenario != "chat":
         return None
     implied = tier.dau * 0.75 / tier.nodes
@@ -75,10 +80,10 @@ def guide_node_count(s: Sized) -> Finding | None:
     return (
         "warn",
         f"The guide answers {tier.dau:,} daily users with {tier.answer}; this plan needs {s.chosen.nodes} "
-        f"serving nodes. The guide's peak of {tier.dau * 0.75:,.0f} tok/s asks {implied:,.0f} tok/s of each of "
-        f"its nodes, which its own measurements do not reach; the estimate here is {per_node:,.0f} tok/s a node "
-        f"of output while the same GPUs also read {s.demand.input_tokens:,.0f} tokens a prompt, and the plan "
-        "counts on the lower end of its interval.",
+        f"serving nodes. The guide's peak of {tier.dau * 0.75:,.0f} tok/s asks {implied:,.0f} tok/s of each "
+        f"of its nodes, which its own measurements do not reach; the estimate here is {per_node:,.0f} tok/s "
+        f"a node of output while the same GPUs also read {s.demand.input_tokens:,.0f} tokens a prompt, and "
+        "the plan counts on the lower end of its interval.",
         f"{s.chosen.candidate.at.evidence} estimate; guide: 1,500–2,500 tok/s measured on 8 × H200 with "
         "DeepSeek V3, 550–600 on one PRO 6000 with a 70–72B model",
         GUIDE + ", tier table and measured figures",
@@ -117,9 +122,9 @@ def engine_image_unpinned(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        f"The catalog holds no digest of {s.stand.engine.repository}:v{s.stand.engine.version}. The plan carries "
-        "an all-zero digest, which no registry can serve: nothing unpinned is ever pulled. Put the digest that "
-        "your registry serves under overrides.image_digest.",
+        f"The catalog holds no digest of {s.stand.engine.repository}:v{s.stand.engine.version}. The plan "
+        "carries an all-zero digest, which no registry can serve: nothing unpinned is ever pulled. Put the "
+        "digest that your registry serves under overrides.image_digest.",
         "not read from a registry",
         "deployment checklist: engine version pinned by digest",
     )
@@ -131,8 +136,8 @@ def picker_image_unpinned(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        "The endpoint picker's image carries an all-zero digest, which no registry can serve; pin the one your "
-        "registry serves in the platform entry of the catalog.",
+        "The endpoint picker's image carries an all-zero digest, which no registry can serve; pin the one "
+        "your registry serves in the platform entry of the catalog.",
         "not read from a registry",
         "endpoint picker of the inference gateway",
     )
@@ -144,8 +149,8 @@ def weights_unproven(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        "No manifest of the weights is pinned: a model is identified by the SHA-256 of its weights, not by its "
-        "name. Write one with sha256sum over the files and put its digest under model.weights_manifest.",
+        "No manifest of the weights is pinned: a model is identified by the SHA-256 of its weights, not by "
+        "its name. Write one with sha256sum over the files and put its digest under model.weights_manifest.",
         "given by nobody",
         "deployment checklist: weights' SHA-256 checked and written to the start-up log",
     )
@@ -157,8 +162,8 @@ def trust_remote_code(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        f"{s.stand.model.name} needs --trust-remote-code: code of the weights' repository runs in the engine. "
-        "Pin model.revision and model.weights_manifest, and review that code.",
+        f"{s.stand.model.name} needs --trust-remote-code: code of the weights' repository runs in the "
+        "engine. Pin model.revision and model.weights_manifest, and review that code.",
         "model card",
         s.stand.model.hf_id,
     )
@@ -185,9 +190,9 @@ def prefill_heavy(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        f"Reading prompts takes {share * 100:.0f} % of the GPUs' time at the planned concurrency. Prefix caching "
-        "helps where prompts share beginnings (a hit rate of 50 % is not counted on here); longer prompts cost "
-        "output throughput directly.",
+        f"Reading prompts takes {share * 100:.0f} % of the GPUs' time at the planned concurrency. Prefix "
+        "caching helps where prompts share beginnings (a hit rate of 50 % is not counted on here); longer "
+        "prompts cost output throughput directly.",
         "estimate",
         "roofline of prefill; the guide has no red line for it",
     )
@@ -239,8 +244,8 @@ def kv_tiers(s: Sized) -> Finding | None:
         return None
     return (
         "info",
-        "Over 10,000 daily users the guide adds KV-cache tiers (GPU, CPU, NVMe); this plan caches prefixes in "
-        "GPU memory only.",
+        "Over 10,000 daily users the guide adds KV-cache tiers (GPU, CPU, NVMe); this plan caches prefixes "
+        "in GPU memory only.",
         "a prefix hit cuts time to first token 5–10 ×",
         GUIDE + ", KV-cache tiers",
     )
@@ -252,8 +257,8 @@ def several_sites(s: Sized) -> Finding | None:
         return None
     return (
         "warn",
-        "At this size the guide asks for several active sites, disaster recovery and a platform team of ten or "
-        "more; this plan has one site, and its cost counts neither.",
+        "At this size the guide asks for several active sites, disaster recovery and a platform team of ten "
+        "or more; this plan has one site, and its cost counts neither.",
         "guide",
         GUIDE + ", 500,000 daily users",
     )
@@ -267,8 +272,8 @@ def api_first(s: Sized) -> Finding | None:
     return (
         "info",
         f"By a public API of open models at $0.30 a million tokens this load costs about "
-        f"${million_a_month * 0.30:,.0f} a month; own hardware pays where data must stay, or above about 5,000 "
-        "daily users.",
+        f"${million_a_month * 0.30:,.0f} a month; own hardware pays where data must stay, or above about "
+        "5,000 daily users.",
         "guide's API price",
         GUIDE + ", API baseline",
     )
@@ -277,9 +282,8 @@ def api_first(s: Sized) -> Finding | None:
 def household_power(s: Sized) -> Finding | None:
     """A household circuit carries 2.3 kW."""
     full = s.stand.machine.full_load.value
-    if s.stand.machine.form != "workstation" or full * 1.2 < 2300:
-        if s.stand.machine.form != "workstation" or full < 1800:
-            return None
+    if s.stand.machine.form != "workstation" or full < HOUSEHOLD_W:
+        return None
     return (
         "warn",
         f"{s.stand.machine.name} draws {full:,.0f} W at full load: a 10 A/230 V household circuit is at its "
@@ -295,8 +299,8 @@ def consumer_card(s: Sized) -> Finding | None:
         return None
     return (
         "refuse",
-        f"The driver licence of {s.stand.accelerator.name} bars its use in a data centre; it has no NVLink, MIG "
-        "or ECC.",
+        f"The driver licence of {s.stand.accelerator.name} bars its use in a data centre; it has no NVLink, "
+        "MIG or ECC.",
         "licence",
         GUIDE + ", pitfalls",
     )
@@ -308,7 +312,8 @@ def ecc_off_as_shipped(s: Sized) -> Finding | None:
         return None
     return (
         "info",
-        "ECC is off as shipped on workstation cards: nvidia-smi -e 1 and a reboot; the preflight expects it on.",
+        "ECC is off as shipped on workstation cards: nvidia-smi -e 1 and a reboot; the preflight expects it "
+        "on.",
         "card data",
         "deployment checklist: ECC on",
     )
@@ -320,8 +325,8 @@ def kv_fp8(s: Sized) -> Finding | None:
         return None
     return (
         "info",
-        "The KV cache is kept in FP8, which is nearly lossless; compare golden answers before go-live, or set "
-        "model.kv_cache: bf16.",
+        "The KV cache is kept in FP8, which is nearly lossless; compare golden answers before go-live, or "
+        "set model.kv_cache: bf16.",
         "guide",
         GUIDE + ", quantisation",
     )
@@ -348,8 +353,8 @@ def nic_names(s: Sized) -> Finding | None:
     return (
         "warn",
         "Names and PCI addresses of the fabric NICs are this catalog's; machines of other makers differ. The "
-        "preflight compares them with every host: correct the catalog entry before the network is built. Where "
-        "pods receive virtual functions, their devices must carry the names in NCCL_IB_HCA.",
+        "preflight compares them with every host: correct the catalog entry before the network is built. "
+        "Where pods receive virtual functions, their devices must carry the names in NCCL_IB_HCA.",
         "not read from a machine",
         s.stand.machine.id,
     )
@@ -362,11 +367,26 @@ def latent_cache_repeated(s: Sized) -> Finding | None:
         return None
     return (
         "info",
-        f"{shape.model.name} caches a latent that tensor parallelism does not divide: each of {shape.tp} GPUs "
-        "holds and reads all of it. Data-parallel attention with expert parallelism would not; it is not "
-        "planned here.",
+        f"{shape.model.name} caches a latent that tensor parallelism does not divide: each of {shape.tp} "
+        "GPUs holds and reads all of it. Data-parallel attention with expert parallelism would not; it is "
+        "not planned here.",
         "memory arithmetic",
         "multi-head latent attention",
+    )
+
+
+def host_memory_small(s: Sized) -> Finding | None:
+    """The pods of a node ask for more memory than it has."""
+    pods = max(1, s.stand.gpus // s.chosen.candidate.shape.tp)
+    asked, has = s.pod_memory_gib * pods, s.stand.machine.memory.value
+    if asked <= has * 0.9:
+        return None
+    return (
+        "refuse",
+        f"{pods} pods of {s.pod_memory_gib} GiB do not fit {has:,.0f} GiB of a node with a tenth in hand; they "
+        "would not be scheduled.",
+        "1.2 × weights and shared memory a pod",
+        "infrastructure guide: memory ≥ 1.2 × GPU memory used",
     )
 
 
@@ -389,13 +409,15 @@ def guide_figure_pro6000(s: Sized) -> Finding | None:
     if not s.stand.accelerator.id.startswith("rtx-pro-6000") or s.stand.model.active.value < 60:
         return None
     stream = s.stand.accelerator.bandwidth.value / (
-        s.stand.model.active.value * s.stand.model.quantisations[s.stand.quantisation].loaded.value
+        s.stand.model.active.value
+        * s.stand.model.quantisations[s.stand.quantisation].loaded.value
         / s.stand.model.total.value
     )
     return (
         "info",
-        f"The guide quotes 50–55 tok/s for a single stream of a 70–72B model in FP8 on this card; its bandwidth "
-        f"allows {stream:.1f} at most. Its 550–600 tok/s at batch 32 is plausible for decoding alone.",
+        "The guide quotes 50–55 tok/s for a single stream of a 70–72B model in FP8 on this card; its "
+        f"bandwidth allows {stream:.1f} at most. Its 550–600 tok/s at batch 32 is plausible for decoding "
+        "alone.",
         "bandwidth over active bytes",
         GUIDE + ", measured figures",
     )
@@ -404,13 +426,33 @@ def guide_figure_pro6000(s: Sized) -> Finding | None:
 CAUTIONS: dict[str, Callable[[Sized], Finding | None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        guide_node_count, guide_figure_pro6000, estimate_not_measured, ttft_unreliable, prefill_heavy,
-        pcie_tensor_parallel, consumer_card, engine_image_unpinned, picker_image_unpinned, weights_unproven,
-        weights_published_elsewhere, trust_remote_code, context_shorter_than_model, kv_fp8,
-        latent_cache_repeated, single_replica, no_spare, kv_tiers, several_sites, nic_names, ecc_off_as_shipped,
-        household_power, api_first, prices_assumed,
+        guide_node_count,
+        guide_figure_pro6000,
+        estimate_not_measured,
+        ttft_unreliable,
+        prefill_heavy,
+        pcie_tensor_parallel,
+        host_memory_small,
+        consumer_card,
+        engine_image_unpinned,
+        picker_image_unpinned,
+        weights_unproven,
+        weights_published_elsewhere,
+        trust_remote_code,
+        context_shorter_than_model,
+        kv_fp8,
+        latent_cache_repeated,
+        single_replica,
+        no_spare,
+        kv_tiers,
+        several_sites,
+        nic_names,
+        ecc_off_as_shipped,
+        household_power,
+        api_first,
+        prices_assumed,
     )
-}  # fmt: skip
+}
 """Caution id to its function; ids are what ``overrides.suppress`` names."""
 
 MINIMUM_REASON = 8
@@ -461,7 +503,9 @@ def cautions(sized: Sized) -> tuple[Caution, ...]:
                 )
             )
         found.append(
-            Caution(id=name, severity=severity, text=text, evidence=evidence, source=source, suppressed=reason)
+            Caution(
+                id=name, severity=severity, text=text, evidence=evidence, source=source, suppressed=reason
+            )
         )
     rank = {"refuse": 0, "warn": 1, "info": 2}
     return tuple(sorted(found, key=lambda c: rank[c.severity]))

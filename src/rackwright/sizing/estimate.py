@@ -143,7 +143,9 @@ def kv_bytes_per_gpu(shape: Shape) -> float:
     return whole * shape.stage_share / shards
 
 
-def memory(shape: Shape, *, batched_tokens: int, max_num_seqs: int, utilization: float | None = None) -> Memory:
+def memory(
+    shape: Shape, *, batched_tokens: int, max_num_seqs: int, utilization: float | None = None
+) -> Memory:
     """What lies in one GPU's memory.
 
     Without ``utilization`` the engine is given the most that keeps red line 1: 85 % of memory for weights,
@@ -157,8 +159,16 @@ def memory(shape: Shape, *, batched_tokens: int, max_num_seqs: int, utilization:
         utilization = math.floor(min(RED_LINE_MEMORY + overhead / total, 0.95) * 100 + 1e-9) / 100
     kv = max(0.0, utilization * total - overhead - weights - activations)
     tokens = int(kv * GIB / kv_bytes_per_gpu(shape))
-    return Memory(total, weights, activations, overhead, kv, utilization,
-                  shape.model.kv_bytes_per_token(shape.kv_bits), tokens)  # fmt: skip
+    return Memory(
+        total,
+        weights,
+        activations,
+        overhead,
+        kv,
+        utilization,
+        shape.model.kv_bytes_per_token(shape.kv_bits),
+        tokens,
+    )
 
 
 def active_bytes(shape: Shape) -> float:
@@ -168,7 +178,7 @@ def active_bytes(shape: Shape) -> float:
 
 def bytes_per_parameter(shape: Shape) -> float:
     """Loaded bytes over parameters: the mean over quantised and 16-bit parts."""
-    return shape.weights.loaded.value / shape.model.total.value
+    return float(shape.weights.loaded.value / shape.model.total.value)
 
 
 def bandwidth_share(shape: Shape, tokens_per_s: float) -> float:
@@ -176,7 +186,7 @@ def bandwidth_share(shape: Shape, tokens_per_s: float) -> float:
 
     Pipeline stages read one after another, so that they add no bandwidth to a stream.
     """
-    return tokens_per_s * active_bytes(shape) / (shape.tp * shape.accelerator.bandwidth.value * 1e9)
+    return float(tokens_per_s * active_bytes(shape) / (shape.tp * shape.accelerator.bandwidth.value * 1e9))
 
 
 def experts_touched(count: int, top_k: int, tokens: float) -> float:
@@ -322,7 +332,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Limit:
-    """Why a replica carries no more: the name of the bound that binds, its value and the value at one more."""
+    """Why a replica carries no more: the bound that binds, its value, and what one more would reach."""
 
     name: str
     bound: float
@@ -345,7 +355,9 @@ def violated(shape: Shape, point: Point, bounds: Bounds) -> Limit | None:
     return next((c for c in checks if c.reached > c.bound), None)
 
 
-def capacity(shape: Shape, input_tokens: float, output_tokens: float, bounds: Bounds) -> tuple[int, Limit | None]:
+def capacity(
+    shape: Shape, input_tokens: float, output_tokens: float, bounds: Bounds
+) -> tuple[int, Limit | None]:
     """The most concurrent requests within ``bounds`` and what binds there; 0 where not even one fits.
 
     Every bound grows with concurrency, so that the largest is found by bisection.

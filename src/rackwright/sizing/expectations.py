@@ -33,12 +33,23 @@ STORAGE_FACTOR = 2
 UNCORRECTED_MAX = 0
 LINK_FLAPS_MAX = 0
 XID_FATAL = (48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
-"""Xids after which a GPU must be reset or replaced: double-bit errors, page retirement, NVLink, off the bus."""
+"""Xids after which a GPU must be reset or replaced: double-bit errors, retirement, NVLink, off the bus."""
 CLOCK_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap")
 """Reduced clocks that are no fault: nothing to do, a setting, and the power limit at full load."""
 PROCESSES = ("VLLM::", "vllm", "nv-hostengine", "dcgm-exporter", "nvidia-persiste")
 KERNEL_FAULTS = ("mce", "aer", "oom", "nvrm-assert")
-UNIFORM = ("driver", "vbios", "kernel", "cmdline", "os", "bios", "nic-firmware", "thp", "governor", "power-limit")
+UNIFORM = (
+    "driver",
+    "vbios",
+    "kernel",
+    "cmdline",
+    "os",
+    "bios",
+    "nic-firmware",
+    "thp",
+    "governor",
+    "power-limit",
+)
 
 TOOLS = ("nvidia-smi", "lspci", "lscpu", "df", "journalctl", "systemctl", "chronyc", "nvme", "timeout")
 FABRIC_TOOLS = ("ip", "rdma", "ibstat", "ibv_devinfo")
@@ -46,9 +57,15 @@ ROCE_TOOLS = ("mlnx_qos", "show_gids")
 
 
 def expectation(
-    workload: Workload, machine: Machine, accelerator: Accelerator, *, fabric: Fabric | None,
-    driver: str, weight_bytes: int, power_factor: float,
-) -> HostExpectation:  # fmt: skip
+    workload: Workload,
+    machine: Machine,
+    accelerator: Accelerator,
+    *,
+    fabric: Fabric | None,
+    driver: str,
+    weight_bytes: int,
+    power_factor: float,
+) -> HostExpectation:
     """The expectations of one pool. ``weight_bytes``: on disk, all deployments of the pool together."""
     return HostExpectation(
         tools=_tools(machine, fabric),
@@ -94,7 +111,9 @@ def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectat
         driver_pinned=driver,
         cuda_min=CUDA_MIN,
         cudnn_min=NotApplicable(not_applicable="cuDNN comes with the engine's image"),
-        ecc=True if accelerator.ecc != "none" else NotApplicable(not_applicable=f"{name} has no ECC to switch on"),
+        ecc=True
+        if accelerator.ecc != "none"
+        else NotApplicable(not_applicable=f"{name} has no ECC to switch on"),
         persistence=True,
         mig=False if accelerator.mig_slices.value else NotApplicable(not_applicable=f"{name} has no MIG"),
         mps=False,
@@ -123,7 +142,11 @@ def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
     if link is None:
         reason = NotApplicable(not_applicable=f"{accelerator.name} has no NVLink")
         return NvlinkExpectation(
-            links_per_gpu=reason, link_gb_s=reason, topology=reason, fabric_manager=reason, fabric_state=reason
+            links_per_gpu=reason,
+            link_gb_s=reason,
+            topology=reason,
+            fabric_manager=reason,
+            fabric_state=reason,
         )
     return NvlinkExpectation(
         links_per_gpu=int(link.links.value),
@@ -140,7 +163,8 @@ def _rdma(machine: Machine, fabric: Fabric | None) -> RdmaExpectation:
         return RdmaExpectation.model_validate(dict.fromkeys(RdmaExpectation.model_fields, reason))
     layer = machine.fabric.layer
     ports = tuple(
-        RdmaPort(device=r.hca, netdev=r.netdev, rate_gbps=fabric.rate_gbps, link_layer=layer) for r in fabric.rails
+        RdmaPort(device=r.hca, netdev=r.netdev, rate_gbps=fabric.rate_gbps, link_layer=layer)
+        for r in fabric.rails
     )
     lossless = NotApplicable(not_applicable="InfiniBand has credit-based flow control, no DSCP or PFC")
     qos = fabric.qos

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from rackwright.catalog import Prices
+from rackwright.catalog import Figure, Prices
+from rackwright.engines import vllm
+from rackwright.errors import InputErrors, Problem, nearest
+from rackwright.fabric import addressing, qos
+from rackwright.plan import Plan
 from rackwright.plan.cost import Cost, Explanation
 from rackwright.plan.deployments import Deployment
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.load import Load
 from rackwright.plan.pools import Pool
-from rackwright.sizing.layout import Chosen, Stand
+from rackwright.sizing import estimate as model
+from rackwright.sizing import expectations, nodes, services
+from rackwright.sizing.layout import SEQUENCE_STEP, TTFT_CUTOFF_MS, Chosen, Stand
 from rackwright.sizing.load import Demand
 from rackwright.sizing.nodes import Placed
 
 Evidence = Literal["measured", "same-family", "extrapolated", "vendor", "assumed", "input"]
 GUIDE = "hardware-selection guide, May 2026"
+CHECKLIST = GUIDE + ", deployment checklist"
+ENGINE = "vLLM 0.33.0 behaviour"
+OWN = "design of this program"
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,828 @@ class Facts:
 
 
 def explanations(facts: Facts) -> tuple[Explanation, ...]:
-    return tuple(_all(facts))
+    """One entry a derived number, in the order of the plan."""
+    return tuple(
+        item
+        for section in (
+            _load,
+            _racks,
+            _pool,
+            _fabric,
+            _layout,
+            _weights,
+            _memory,
+            _estimate,
+            _limits,
+            _probes,
+            _resources,
+            _rollout,
+            _services,
+            _cost,
+            _expectations,
+        )
+        for item in section(facts)
+    )
 
 
-def _all(facts: Facts) -> Iterator[Explanation]:
-    return iter(())
+def _entry(  # noqa: PLR0917 - a row of a table
+    path: str,
+    value: object,
+    formula: str,
+    inputs: Mapping[str, object],
+    source: str,
+    evidence: Evidence = "input",
+) -> Explanation:
+    return Explanation(
+        path=path,
+        value=_text(value),
+        formula=formula,
+        inputs={name: _text(item) for name, item in inputs.items()},
+        source=source,
+        evidence=evidence,
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Figure):
+        return f"{value.value:.10g} {value.unit}" + ("" if value.verified else " (unverified)")
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return str(value)
+
+
+def _cited(figure: Figure) -> tuple[str, Evidence]:
+    return figure.source, "vendor" if figure.verified else "assumed"
+
+
+def _load(f: Facts) -> Iterator[Explanation]:
+    users, load = f.stand.workload.users, f.load
+    base = {
+        "users.dau": users.dau,
+        "users.sessions_per_day": users.sessions_per_day,
+        "scenario factor": load.scenario_factor,
+    }
+    peak = {"users.peak_hour": users.peak_hour, "redundancy": f.stand.workload.redundancy}
+    yield _entry(
+        "load.scenario_factor",
+        load.scenario_factor,
+        "tokens relative to an interactive product",
+        {"users.scenario": users.scenario},
+        GUIDE,
+    )
+    yield _entry(
+        "load.tokens_per_day",
+        load.tokens_per_day,
+        "dau × sessions × (input + output) × factor",
+        {**base, "input": users.input_per_session, "output": users.output_per_session},
+        GUIDE,
+    )
+    yield _entry(
+        "load.output_tokens_per_day",
+        load.output_tokens_per_day,
+        "dau × sessions × output × factor",
+        {**base, "output": users.output_per_session},
+        GUIDE,
+    )
+    yield _entry(
+        "load.peak_requests_per_s",
+        load.peak_requests_per_s,
+        "dau × sessions × factor × peak hour / 3600 s × redundancy",
+        {**base, **peak},
+        GUIDE,
+    )
+    yield _entry(
+        "load.peak_input_tok_s",
+        load.peak_input_tok_s,
+        "peak requests × input",
+        {"requests": load.peak_requests_per_s, "input": users.input_per_session},
+        GUIDE,
+    )
+    yield _entry(
+        "load.peak_output_tok_s",
+        load.peak_output_tok_s,
+        "output tokens a day × peak hour / 3600 s × redundancy",
+        {"output tokens a day": load.output_tokens_per_day, **peak},
+        GUIDE,
+    )
+    at = f.chosen.candidate.at
+    yield _entry(
+        "load.concurrency",
+        load.concurrency,
+        "peak requests × (time to first token + output × time a token); not peak / 40 tok/s, which holds "
+        "at 25 ms a token only",
+        {
+            "requests": load.peak_requests_per_s,
+            "ttft_ms": at.ttft_ms,
+            "tpot_ms": at.tpot_ms,
+            "output": users.output_per_session,
+        },
+        "rate × latency (Little's law)",
+        at.evidence,
+    )
+
+
+def _racks(f: Facts) -> Iterator[Explanation]:
+    machine = f.stand.machine
+    source, evidence = _cited(machine.full_load)
+    for index, rack in enumerate(f.placed.racks):
+        yield _entry(
+            f"sites[0].racks[{index}].planned_full_load_w",
+            rack.planned_full_load_w,
+            "nodes × full load",
+            {"nodes": len(rack.nodes), "full load": machine.full_load},
+            source,
+            evidence,
+        )
+    yield _entry(
+        "sites[0].racks",
+        len(f.placed.racks),
+        f"nodes / nodes a rack, where nodes a rack × full load × {nodes.POWER_FACTOR} < rating; a "
+        "multi-node group shares a rack where it holds one",
+        {
+            "nodes": len(f.placed.names),
+            "nodes a rack": f.placed.per_rack,
+            "group": f.chosen.candidate.nodes_per_replica,
+            "rating_w": f.stand.workload.site.rack.rating,
+        },
+        CHECKLIST,
+    )
+    yield _entry("sites[0].racks[0].power_factor", nodes.POWER_FACTOR, "safety factor", {}, CHECKLIST)
+
+
+def _pool(f: Facts) -> Iterator[Explanation]:
+    spares, machine, accelerator = f.stand.workload.hardware.spares, f.stand.machine, f.stand.accelerator
+    yield _entry(
+        "pools[0].nodes",
+        len(f.pool.nodes),
+        "nodes that carry the peak + spares",
+        {
+            "replicas": f.chosen.replicas,
+            "nodes a replica": f.chosen.candidate.nodes_per_replica,
+            "replicas a node": f.chosen.candidate.replicas_per_node(f.stand.gpus),
+            "serving nodes": f.chosen.nodes,
+            "hardware.spares": spares,
+        },
+        OWN,
+    )
+    for name, value, figure in (
+        ("gpus_per_node", f.pool.gpus_per_node, machine.gpus),
+        ("gpu_memory_gib", f.pool.gpu_memory_gib, accelerator.memory),
+        ("cpus_per_node", f.pool.cpus_per_node, machine.threads),
+        ("memory_gib_per_node", f.pool.memory_gib_per_node, machine.memory),
+        ("nvme_bytes_per_node", f.pool.nvme_bytes_per_node, machine.nvme_each),
+        ("idle_w_per_node", f.pool.idle_w_per_node, machine.idle),
+        ("full_load_w_per_node", f.pool.full_load_w_per_node, machine.full_load),
+    ):
+        source, evidence = _cited(figure)
+        yield _entry(f"pools[0].{name}", value, "from the catalog", {machine.id: figure}, source, evidence)
+
+
+def _fabric(f: Facts) -> Iterator[Explanation]:
+    if f.fabric is None or f.stand.machine.fabric is None:
+        return
+    rate = f.stand.machine.fabric.rate_gbps
+    source, evidence = _cited(rate)
+    yield _entry(
+        "fabric.rate_gbps",
+        f.fabric.rate_gbps,
+        "from the catalog",
+        {f.stand.machine.id: rate},
+        source,
+        evidence,
+    )
+    yield _entry(
+        "fabric.mtu",
+        f.fabric.mtu,
+        "jumbo frames, which carry an RDMA payload of 4096 bytes",
+        {"active_mtu": f.fabric.active_mtu},
+        "RoCE v2 practice",
+        "vendor",
+    )
+    yield _entry(
+        "fabric.active_mtu",
+        f.fabric.active_mtu,
+        "the largest RDMA path MTU",
+        {},
+        "RoCE v2 practice",
+        "vendor",
+    )
+    yield _entry(
+        "fabric.rails",
+        len(f.fabric.rails),
+        f"a /{addressing.RAIL_PREFIX} of {addressing.SPACE} a rail, a /{addressing.NODE_PREFIX} a node in "
+        "the order of nodes",
+        {"NICs a node": len(f.fabric.rails)},
+        OWN,
+    )
+    if f.fabric.qos is not None:
+        yield _entry(
+            "fabric.qos.dscp",
+            qos.LOSSLESS_DSCP,
+            "falls into the lossless priority under DSCP >> 3",
+            {"priority": qos.LOSSLESS_PRIORITY},
+            OWN,
+        )
+        yield _entry(
+            "fabric.qos.tos",
+            f.fabric.qos.tos,
+            "DSCP << 2",
+            {"dscp": qos.LOSSLESS_DSCP},
+            "IP header",
+            "vendor",
+        )
+        yield _entry(
+            "fabric.qos.lossless_priority",
+            qos.LOSSLESS_PRIORITY,
+            "the one priority that PFC guards",
+            {},
+            "RoCE v2 practice",
+            "vendor",
+        )
+        yield _entry(
+            "fabric.qos.cnp_dscp",
+            qos.CNP_DSCP,
+            "congestion notifications at priority 6 under DSCP >> 3",
+            {"priority": qos.CNP_PRIORITY},
+            "RoCE v2 practice",
+            "vendor",
+        )
+        yield _entry(
+            "fabric.qos.cnp_priority",
+            qos.CNP_PRIORITY,
+            "strict priority of congestion notifications",
+            {},
+            "RoCE v2 practice",
+            "vendor",
+        )
+
+
+def _layout(f: Facts) -> Iterator[Explanation]:
+    at, shape = f.chosen.candidate.at, f.chosen.candidate.shape
+    where = "deployments[0].layout"
+    override = f.stand.workload.overrides.replicas
+    yield _entry(
+        f"{where}.replicas",
+        f.chosen.replicas,
+        "the override" if override else "peak output / lower end of a replica's estimate, rounded up",
+        {
+            "peak output tok/s": f.demand.output_tok_s,
+            "lower end tok/s": at.low,
+            **({"overrides.replicas": override} if override else {}),
+        },
+        OWN,
+        at.evidence,
+    )
+    why = (
+        "of the layouts that keep red lines 1 and 2 and the objectives the one that needs the fewest nodes, "
+        "then the smallest replica"
+    )
+    inputs = {
+        "red line 1": f"{f.chosen.candidate.memory.share * 100:.1f} % of 85 %",
+        "red line 2": f"{f.chosen.candidate.stream_share * 100:.1f} % of 70 %",
+        "serving nodes": f.chosen.nodes,
+    }
+    yield _entry(f"{where}.tensor_parallel", shape.tp, why + "; inside a node", inputs, OWN, at.evidence)
+    yield _entry(
+        f"{where}.pipeline_parallel", shape.pp, why + "; stages are whole nodes", inputs, OWN, at.evidence
+    )
+    yield _entry(f"{where}.nodes_per_replica", shape.pp, "one node a pipeline stage", {"pp": shape.pp}, OWN)
+    yield _entry(f"{where}.gpus_per_pod", shape.tp, "one pod a node of the replica", {"tp": shape.tp}, OWN)
+    yield _entry(f"{where}.gpus_per_replica", shape.gpus, "TP × PP", {"tp": shape.tp, "pp": shape.pp}, OWN)
+
+
+def _weights(f: Facts) -> Iterator[Explanation]:
+    weights = f.chosen.candidate.shape.weights
+    yield _entry(
+        "deployments[0].weights.bytes",
+        f.deployment.weights.bytes,
+        "size of the checkpoint on disk",
+        {weights.hf_id: weights.disk},
+        *_cited(weights.disk),
+    )
+    yield _entry(
+        "deployments[0].context_tokens",
+        f.deployment.context_tokens,
+        "as asked",
+        {"model.context": f.stand.workload.model.context},
+        "the workload",
+    )
+
+
+def _memory(f: Facts) -> Iterator[Explanation]:
+    held, shape = f.deployment.memory, f.chosen.candidate.shape
+    engine, where = f.stand.engine, "deployments[0].memory"
+    source, evidence = _cited(f.stand.accelerator.memory)
+    yield _entry(
+        f"{where}.total_gib",
+        held.total_gib,
+        "memory that nvidia-smi shows / 1024",
+        {f.stand.accelerator.id: f.stand.accelerator.memory},
+        source,
+        evidence,
+    )
+    yield _entry(
+        f"{where}.weights_gib",
+        held.weights_gib,
+        "loaded bytes × share of the fullest stage / TP",
+        {"loaded": shape.weights.loaded, "stage share": shape.stage_share, "tp": shape.tp},
+        *_cited(shape.weights.loaded),
+    )
+    yield _entry(
+        f"{where}.activations_gib",
+        held.activations_gib,
+        "tokens × (4 hidden + 2 ffn/TP) × 2 B + routed copies + logits of 256 sequences",
+        {"tokens a step": engine.max_batched_tokens, "hidden": f.stand.model.hidden, "tp": shape.tp},
+        "tensor sizes of a transformer step",
+        "assumed",
+    )
+    yield _entry(
+        f"{where}.overhead_gib",
+        held.overhead_gib,
+        "context and communication buffers + captured graphs",
+        {"overhead": engine.overhead, "graphs": engine.graphs},
+        engine.overhead.source,
+        "assumed",
+    )
+    override = f.stand.workload.overrides.gpu_memory_utilization
+    yield _entry(
+        f"{where}.utilization",
+        held.utilization,
+        "the override"
+        if override
+        else "85 % + overhead / total, rounded down: red line 1 for weights, KV "
+        "cache and activations, overhead on top",
+        {"total": held.total_gib, "overhead": held.overhead_gib},
+        GUIDE + ", red line 1",
+    )
+    yield _entry(
+        f"{where}.kv_gib",
+        held.kv_gib,
+        "utilization × total − overhead − weights − activations",
+        {"utilization": held.utilization, "total": held.total_gib},
+        "memory arithmetic",
+    )
+    yield _entry(
+        f"{where}.kv_bytes_per_token",
+        held.kv_bytes_per_token,
+        "layers × (latent + rope) × bytes"
+        if shape.model.mla
+        else "2 × layers × KV heads × head size × bytes",
+        {"layers": shape.model.layers, "bits": shape.kv_bits},
+        *_cited(shape.model.layers),
+    )
+    yield _entry(
+        f"{where}.kv_tokens",
+        held.kv_tokens,
+        "KV memory / bytes a token on one GPU; heads divide over TP, a latent does not, stages divide layers",
+        {"kv_gib": held.kv_gib, "bytes a token and GPU": model.kv_bytes_per_gpu(shape)},
+        "memory arithmetic",
+    )
+
+
+def _estimate(f: Facts) -> Iterator[Explanation]:
+    candidate, where = f.chosen.candidate, "deployments[0].estimate"
+    at, shape, got = candidate.at, candidate.shape, f.deployment.estimate
+    roofline = f"roofline with constants fitted to public measurements ({at.evidence})"
+    base = {"concurrency": at.concurrency, "input": f.demand.input_tokens, "output": f.demand.output_tokens}
+    low, high = model.INTERVAL[at.evidence]
+    yield _entry(
+        f"{where}.output_tok_s",
+        got.output_tok_s,
+        "concurrency × output / (time to first token + output × time a token)",
+        {**base, "tpot_ms": at.tpot_ms, "ttft_ms": at.ttft_ms},
+        roofline,
+        at.evidence,
+    )
+    for name, value, factor in (("low", got.output_tok_s_low, low), ("high", got.output_tok_s_high, high)):
+        yield _entry(
+            f"{where}.output_tok_s_{name}",
+            value,
+            f"estimate × {factor:.3f}: the 80 % interval of this class",
+            {"output_tok_s": got.output_tok_s},
+            "error against public measurements",
+            at.evidence,
+        )
+    context = f.demand.input_tokens + f.demand.output_tokens / 2
+    step = model.decode_step_s(shape, at.concurrency, context) * 1e3
+    yield _entry(
+        f"{where}.tpot_ms",
+        got.tpot_ms,
+        "decode step + concurrency × prefill of a prompt / output",
+        {**base, "decode step ms": step, "share of prefill": at.prefill_share},
+        roofline,
+        at.evidence,
+    )
+    yield _entry(
+        f"{where}.ttft_ms",
+        got.ttft_ms,
+        "factor × (prefill alone + one step + wait behind other prompts)",
+        {**base, "factor": f.stand.engine.ttft_factor},
+        roofline + "; rough under load",
+        "assumed",
+    )
+    yield _entry(
+        f"{where}.prefill_tok_s",
+        got.prefill_tok_s,
+        "input / (2 × active parameters × input + attention) × FLOP/s × efficiency × GPUs",
+        {"active": shape.model.active, "gpus": shape.gpus},
+        roofline,
+        at.evidence,
+    )
+    bound = candidate.bound_by
+    yield _entry(
+        f"{where}.concurrency",
+        got.concurrency,
+        f"the most requests within every bound, down to a multiple of {SEQUENCE_STEP}",
+        {
+            "bound by": bound.name if bound else "nothing",
+            **({"bound": bound.bound, "at one more": bound.reached} if bound else {}),
+        },
+        OWN,
+        at.evidence,
+    )
+    yield _entry(
+        f"{where}.bandwidth_share",
+        got.bandwidth_share,
+        "tokens a second of one stream × active bytes / (TP × bandwidth); red line 2: at most 70 %",
+        {
+            "stream tok/s": 1000 / f.stand.workload.slo.tpot_p50,
+            "active bytes": model.active_bytes(shape),
+            "bandwidth": f.stand.accelerator.bandwidth,
+        },
+        GUIDE + ", red line 2",
+        _cited(f.stand.accelerator.bandwidth)[1],
+    )
+
+
+def _limits(f: Facts) -> Iterator[Explanation]:
+    got, where, per = (
+        f.deployment.limits,
+        "deployments[0].limits",
+        f.demand.requests_per_s / f.chosen.replicas,
+    )
+    yield _entry(
+        f"{where}.max_num_seqs",
+        got.max_num_seqs,
+        "the planned concurrency of a replica",
+        {"estimate.concurrency": f.deployment.estimate.concurrency},
+        OWN,
+    )
+    yield _entry(
+        f"{where}.max_queued_requests",
+        got.max_queued_requests,
+        "requests that reach a replica until the first of them would be cut off, at least 8",
+        {"requests a second and replica": per, "cut-off ms": TTFT_CUTOFF_MS},
+        OWN,
+    )
+    yield _entry(
+        f"{where}.requests_per_s",
+        got.requests_per_s,
+        "peak requests, redundancy included",
+        {"load.peak_requests_per_s": f.load.peak_requests_per_s},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.tokens_per_s",
+        got.tokens_per_s,
+        "peak output tokens, redundancy included",
+        {"load.peak_output_tok_s": f.load.peak_output_tok_s},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.connections",
+        got.connections,
+        "replicas × (running + queued)",
+        {"replicas": f.chosen.replicas, "running": got.max_num_seqs, "queued": got.max_queued_requests},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.ttft_cutoff_ms",
+        got.ttft_cutoff_ms,
+        "5 s, or the objective where it is longer",
+        {"slo.ttft_p95": f.deployment.slo.ttft_p95_ms},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.total_cutoff_ms",
+        got.total_cutoff_ms,
+        "60 s, or the objective where it is longer",
+        {"slo.e2e_p95": f.deployment.slo.e2e_p95_ms},
+        CHECKLIST,
+    )
+
+
+def _probes(f: Facts) -> Iterator[Explanation]:
+    got, where, engine = f.deployment.probes, "deployments[0].probes", f.stand.engine
+    yield _entry(
+        f"{where}.startup_failures",
+        got.startup_failures,
+        f"{vllm.STARTUP_MARGIN} × expected load / period",
+        {
+            "load s": f.load_s,
+            "load rate": engine.load_rate,
+            "fixed": engine.load_fixed,
+            "period s": got.startup_period_s,
+        },
+        engine.load_rate.source,
+        "assumed",
+    )
+    for name in (
+        "startup_period_s",
+        "readiness_period_s",
+        "readiness_failures",
+        "liveness_period_s",
+        "liveness_failures",
+    ):
+        yield _entry(
+            f"{where}.{name}",
+            getattr(got, name),
+            "fixed: quick to take out of rotation, slow to restart, since a restart costs the whole load",
+            {},
+            OWN,
+        )
+
+
+def _resources(f: Facts) -> Iterator[Explanation]:
+    got, where = f.deployment.resources, "deployments[0].resources"
+    yield _entry(f"{where}.gpus", got.gpus, "GPUs of one pod", {"tp": got.gpus}, OWN)
+    yield _entry(
+        f"{where}.cpus",
+        got.cpus,
+        f"threads × {vllm.CPU_SHARE} × GPUs of the pod / GPUs of the node, at least {vllm.CPUS_PER_GPU} a "
+        "GPU",
+        {"threads": f.stand.machine.threads, "gpus": got.gpus},
+        GUIDE + ": CPU : GPU ≥ 2 : 1",
+    )
+    yield _entry(
+        f"{where}.memory_gib",
+        got.memory_gib,
+        f"{vllm.MEMORY_PER_WEIGHTS} × weights of the pod + shared memory, which counts against it",
+        {"weights a GPU": f.deployment.memory.weights_gib, "gpus": got.gpus, "shm_gib": got.shm_gib},
+        "infrastructure guide: memory ≥ 1.2 × GPU memory used",
+    )
+    yield _entry(
+        f"{where}.shm_gib",
+        got.shm_gib,
+        f"{vllm.SHM_GIB_PER_GPU} GiB a GPU for tensor parallelism",
+        {"gpus": got.gpus},
+        OWN,
+        "assumed",
+    )
+
+
+def _rollout(f: Facts) -> Iterator[Explanation]:
+    got, where = f.deployment.rollout, "deployments[0].rollout"
+    free = {"slots": f.slots, "replicas": f.chosen.replicas}
+    yield _entry(f"{where}.max_surge", got.max_surge, "1 where the pool has a free slot, else 0", free, OWN)
+    yield _entry(f"{where}.max_unavailable", got.max_unavailable, "1 − surge", free, OWN)
+    yield _entry(
+        f"{where}.drain_s", got.drain_s, "until every router has dropped the pod", {}, OWN, "assumed"
+    )
+    yield _entry(
+        f"{where}.termination_grace_s",
+        got.termination_grace_s,
+        "drain + shutdown + 30 s",
+        {"drain": got.drain_s, "shutdown": vllm.SHUTDOWN_S},
+        ENGINE,
+    )
+    yield _entry(
+        f"{where}.progress_deadline_s",
+        got.progress_deadline_s,
+        f"{vllm.STARTUP_MARGIN} × expected load + 300 s, up to a minute",
+        {"load s": f.load_s},
+        OWN,
+        "assumed",
+    )
+    yield _entry(
+        "deployments[0].disruption_max_unavailable",
+        f.deployment.disruption_max_unavailable,
+        "one replica at a time",
+        {},
+        OWN,
+    )
+
+
+def _services(f: Facts) -> Iterator[Explanation]:
+    weights = f.chosen.candidate.shape.weights
+    yield _entry(
+        "volumes[0].size_gib",
+        "see formula",
+        f"{services.VOLUME_FACTOR} × weights on disk: two versions",
+        {weights.hf_id: weights.disk},
+        *_cited(weights.disk),
+    )
+    yield _entry(
+        "routes[0].request_timeout",
+        "see formula",
+        "the total cut-off",
+        {"limits.total_cutoff_ms": f.deployment.limits.total_cutoff_ms},
+        CHECKLIST,
+    )
+    yield _entry(
+        "scaling[0].min_replicas",
+        f.chosen.replicas,
+        "what the peak needs",
+        {"replicas": f.chosen.replicas},
+        OWN,
+    )
+    yield _entry(
+        "scaling[0].max_replicas",
+        max(f.slots, f.chosen.replicas),
+        "what the pool holds, spares included",
+        {"slots": f.slots},
+        OWN,
+    )
+    yield _entry(
+        "scaling[0].fallback_replicas",
+        f.chosen.replicas,
+        "the planned count while metrics are missing",
+        {"replicas": f.chosen.replicas},
+        OWN,
+    )
+    yield _entry(
+        "scaling[0].cooldown_s",
+        "see formula",
+        "2 × expected load, at least 10 min",
+        {"load s": f.load_s},
+        OWN,
+    )
+    yield _entry(
+        "scaling[0].triggers",
+        "see formula",
+        f"waiting > max_num_seqs / 16 a replica; KV cache > {vllm.KV_SCALE}; running > "
+        f"{vllm.RUNNING_SHARE} × max_num_seqs",
+        {"max_num_seqs": f.deployment.limits.max_num_seqs},
+        GUIDE + ", alert table",
+    )
+    yield _entry("observability.scrape_s", services.SCRAPE_S, "scrape every 5 s", {}, GUIDE)
+    yield _entry(
+        "observability.deployment_rules",
+        "see formula",
+        f"TTFT p95 > {vllm.TTFT_ALERT} × objective for 3 min; between tokens p95 > 50 ms or 1.5 × objective; "
+        f"waiting > 0; KV cache > {vllm.KV_ALERT}; running ≥ {vllm.RUNNING_SHARE} × max_num_seqs",
+        {"slo.ttft_p95_ms": f.deployment.slo.ttft_p95_ms, "max_num_seqs": f.deployment.limits.max_num_seqs},
+        GUIDE + ", alert table",
+    )
+
+
+def _cost(f: Facts) -> Iterator[Explanation]:
+    prices, machine = f.prices, f.stand.machine
+    price = prices.machines[machine.id]
+    inputs = {"nodes": len(f.pool.nodes), "machine": f"{price.value:.10g} {price.unit}"}
+    if f.fabric is not None:
+        inputs["fabric a node"] = f"{prices.fabric_per_node.value:.10g} {prices.fabric_per_node.unit}"
+    yield _entry(
+        "cost.capex",
+        f.cost.capex.amount,
+        "nodes × (machine + share of the fabric)",
+        inputs,
+        price.source,
+        "vendor" if price.verified else "assumed",
+    )
+    yield _entry(
+        "cost.power_month",
+        f.cost.power_month.amount,
+        "nodes × (idle + utilisation × (full − idle)) × hours × price of a kWh",
+        {
+            "nodes": len(f.pool.nodes),
+            "idle": machine.idle,
+            "full": machine.full_load,
+            "utilisation": prices.utilisation,
+            "hours": prices.hours_month,
+            "electricity": prices.electricity,
+        },
+        prices.electricity.source,
+        "assumed",
+    )
+    yield _entry(
+        "cost.full_load_w",
+        f.cost.full_load_w,
+        "nodes × full load",
+        {"nodes": len(f.pool.nodes), "full load": machine.full_load},
+        *_cited(machine.full_load),
+    )
+    yield _entry(
+        "cost.electricity_per_kwh",
+        f.cost.electricity_per_kwh.amount,
+        "from the catalog",
+        {"electricity": prices.electricity},
+        *_cited(prices.electricity),
+    )
+    yield _entry(
+        "cost.currency_rate_cny_per_usd",
+        f.cost.currency_rate_cny_per_usd,
+        "from the catalog",
+        {"rate": prices.cny_per_usd},
+        *_cited(prices.cny_per_usd),
+    )
+
+
+def _expectations(f: Facts) -> Iterator[Explanation]:
+    where, accelerator = f"expectations.{f.pool.name}", f.stand.accelerator
+    yield _entry(
+        f"{where}.gpu",
+        accelerator.product,
+        "card data of the catalog; driver ≥ 560, CUDA ≥ 12.6, ECC and "
+        "persistence on, MIG and MPS off, hottest GPU below 85 °C",
+        {"accelerator": accelerator.id},
+        CHECKLIST,
+    )
+    if accelerator.nvlink is not None:
+        source, evidence = _cited(accelerator.nvlink.link_gb_s)
+        yield _entry(
+            f"{where}.nvlink",
+            accelerator.nvlink.topology,
+            "links and rate as nvidia-smi prints them",
+            {"links": accelerator.nvlink.links, "rate": accelerator.nvlink.link_gb_s},
+            source,
+            evidence,
+        )
+    yield _entry(
+        f"{where}.storage.headroom_bytes",
+        "see formula",
+        f"{expectations.STORAGE_FACTOR} × weights on disk",
+        {"weights.bytes": f.deployment.weights.bytes},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.os.memory_gib",
+        f.stand.machine.memory.value,
+        f"from the catalog, ± {expectations.MEMORY_TOLERANCE * 100:.0f} %",
+        {f.stand.machine.id: f.stand.machine.memory},
+        *_cited(f.stand.machine.memory),
+    )
+    yield _entry(
+        f"{where}.os",
+        "see formula",
+        "THP never, idle states POLL and C1 only, governor performance, swap "
+        f"off, clock within {expectations.CLOCK_OFFSET_MS:g} ms",
+        {},
+        CHECKLIST,
+    )
+    yield _entry(
+        f"{where}.power",
+        f.stand.machine.full_load.value,
+        f"full load × {nodes.POWER_FACTOR} below the rack's rating; inlet to outlet below 15 °C",
+        {"full load": f.stand.machine.full_load},
+        CHECKLIST,
+    )
+
+
+def normal(path: str) -> str:
+    """``path`` with indices in brackets: ``deployments.0.layout`` is ``deployments[0].layout``."""
+    return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path.strip())
+
+
+def find(plan: Plan, path: str) -> tuple[Explanation, ...]:
+    """The explanations of ``path``: its own, those below it, else that of the nearest section above.
+
+    Raises:
+        InputErrors: the plan has nothing at ``path``.
+    """
+    wanted = normal(path)
+    value_at(plan, wanted)
+    exact = [e for e in plan.explanations if e.path == wanted]
+    below = [e for e in plan.explanations if e.path.startswith((f"{wanted}.", f"{wanted}["))]
+    if exact or below:
+        return (*exact, *below)
+    above = wanted
+    while above:
+        above = re.sub(r"(\.[^.\[]+|\[\d+\])$", "", above) if re.search(r"[.\[]", above) else ""
+        found = [e for e in plan.explanations if e.path == above]
+        if found:
+            return tuple(found)
+    return ()
+
+
+def value_at(plan: Plan, path: str) -> Any:
+    """The plain value at ``path``.
+
+    Raises:
+        InputErrors: there is none; the nearest field is suggested.
+    """
+    node: Any = plan.as_dict()
+    done = ""
+    for part in re.findall(r"[^.\[\]]+|\[\d+\]", path):
+        if part.startswith("[") and isinstance(node, list) and int(part[1:-1]) < len(node):
+            node, done = node[int(part[1:-1])], done + part
+        elif isinstance(node, dict) and part in node:
+            node, done = node[part], f"{done}.{part}" if done else part
+        else:
+            known = (
+                list(node)
+                if isinstance(node, dict)
+                else [f"[{i}]" for i in range(len(node))]
+                if isinstance(node, list)
+                else []
+            )
+            raise InputErrors(
+                Problem(
+                    f"PLAN {path}",
+                    f"must be a path of the plan{nearest(part, known)}",
+                    f'"{part}"' + (f" under {done}" if done else ""),
+                    "there is nothing to explain",
+                    f"under {done or 'the plan'} there are: {', '.join(known) or 'no fields'}",
+                )
+            )
+    return node

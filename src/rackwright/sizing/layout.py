@@ -112,7 +112,9 @@ def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
 def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
     nics = stand.machine.fabric
     share = nics.rate_gbps.value / 8 if nics is not None else 1.25
-    return Shape(stand.accelerator, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share)
+    return Shape(
+        stand.accelerator, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share
+    )
 
 
 def stream_rate(workload: Workload) -> float:
@@ -125,12 +127,18 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
     workload, shape = stand.workload, shape_of(stand, tp, pp)
     sequences = workload.overrides.max_num_seqs or int(stand.engine.max_num_seqs.value)
     batched = int(stand.engine.max_batched_tokens.value)
-    held = memory(shape, batched_tokens=batched, max_num_seqs=min(sequences, 256),
-                  utilization=workload.overrides.gpu_memory_utilization)  # fmt: skip
+    held = memory(
+        shape,
+        batched_tokens=batched,
+        max_num_seqs=min(sequences, 256),
+        utilization=workload.overrides.gpu_memory_utilization,
+    )
     least = held.weights + held.activations
     if least / held.total > RED_LINE_MEMORY or held.kv_tokens < workload.model.context:
         need = least + workload.model.context * held.kv / held.kv_tokens if held.kv_tokens else least
-        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need / held.total, "% of memory"))
+        return Refusal(
+            tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need / held.total, "% of memory")
+        )
     share = bandwidth_share(shape, stream_rate(workload))
     if share > RED_LINE_BANDWIDTH:
         return Refusal(tp, pp, Limit("red line 2", RED_LINE_BANDWIDTH * 100, 100 * share, "% of bandwidth"))
@@ -156,7 +164,9 @@ def choose(stand: Stand, demand: Demand) -> Chosen:
     standing = [c for c in looked_at if isinstance(c, Candidate)]
     if not standing:
         raise _none_stands(stand, [r for r in looked_at if isinstance(r, Refusal)])
-    chosen = min((_count(stand, demand, c) for c in standing), key=lambda c: (c.nodes, c.candidate.shape.gpus))
+    chosen = min(
+        (_count(stand, demand, c) for c in standing), key=lambda c: (c.nodes, c.candidate.shape.gpus)
+    )
     return _with_replicas(stand, chosen, demand)
 
 
@@ -217,12 +227,17 @@ def _too_few(stand: Stand, chosen: Chosen, available: int, demand: Demand) -> In
     )
 
 
-_FIELDS = {"red line 1": "hardware.machine", "red line 2": "slo.tpot_p50", "kv cache": "model.context",
-           "sequences": "overrides.max_num_seqs"}  # fmt: skip
+_FIELDS = {
+    "red line 1": "hardware.machine",
+    "red line 2": "slo.tpot_p50",
+    "kv cache": "model.context",
+    "sequences": "overrides.max_num_seqs",
+}
 _ADVICE = {
     "red line 1": "choose more or larger GPUs (hardware.machine, with a fabric for several nodes), a smaller "
     "quantisation, or a shorter model.context",
-    "red line 2": "choose hardware with more bandwidth or NVLink, a smaller quantisation, or raise slo.tpot_p50",
+    "red line 2": "choose hardware with more bandwidth or NVLink, a smaller quantisation, or raise "
+    "slo.tpot_p50",
     "slo.tpot_p50": "raise slo.tpot_p50 or choose faster hardware",
     "slo.ttft_p95": "raise slo.ttft_p95, shorten users.input_per_session, or choose faster hardware",
     "slo.e2e_p95": "raise slo.e2e_p95 or shorten users.output_per_session",
@@ -238,8 +253,11 @@ def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErr
     nearest_one = min(refusals, key=lambda r: (_stage(r), r.limit.reached / r.limit.bound))
     limit, where = nearest_one.limit, _FIELDS.get(nearest_one.limit.name, nearest_one.limit.name)
     overrides = stand.workload.overrides
-    forced = [name for name in ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
-              if getattr(overrides, name) is not None]  # fmt: skip
+    forced = [
+        name
+        for name in ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
+        if getattr(overrides, name) is not None
+    ]
     best = _best(limit)
     problem = Problem(
         f"overrides.{forced[0]}" if forced else where,

@@ -76,9 +76,17 @@ def route(workload: Workload, catalog: Catalog, deployment: str, total_cutoff_ms
 
 
 def scaling(
-    workload: Workload, catalog: Catalog, deployment: str, served: str, *, replicas: int, slots: int,
-    nodes_per_replica: int, max_num_seqs: int, load_s: float,
-) -> Scaling:  # fmt: skip
+    workload: Workload,
+    catalog: Catalog,
+    deployment: str,
+    served: str,
+    *,
+    replicas: int,
+    slots: int,
+    nodes_per_replica: int,
+    max_num_seqs: int,
+    load_s: float,
+) -> Scaling:
     """Between what the peak needs and what the pool holds. A missing metric holds the planned count."""
     return Scaling(
         deployment=deployment,
@@ -140,7 +148,7 @@ def _node_rules(temperature_max_c: float) -> tuple[Rule, ...]:
     )
 
 
-def platform(workload: Workload, catalog: Catalog, *, multi_node: bool, open_only: bool) -> Platform:
+def platform(workload: Workload, catalog: Catalog, *, multi_node: bool) -> Platform:
     """Operators that the plan's objects need, and the one owner of the driver."""
     entry = catalog.platforms["kubernetes"]
     names = ["gpu-operator"]

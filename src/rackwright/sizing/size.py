@@ -99,9 +99,10 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
     spent = cost(stand.machine, catalog.prices["cn"], len(pool.nodes), fabric=decided.fabric is not None)
     weights = decided.candidate.shape.weights
     platform = services.platform(
-        workload, catalog, multi_node=deployment.layout.nodes_per_replica > 1,
-        open_only=stand.accelerator.open_kernel_module_only,
-    )  # fmt: skip
+        workload,
+        catalog,
+        multi_node=deployment.layout.nodes_per_replica > 1,
+    )
     return Plan(
         header=_header(stand, catalog),
         workload=workload,
@@ -127,7 +128,9 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
     problems: list[Problem] = []
     machine = catalog.machines.get(workload.hardware.machine)
     if machine is None:
-        problems.append(unknown_entry(catalog.machines, workload.hardware.machine, "hardware.machine", "machine"))
+        problems.append(
+            unknown_entry(catalog.machines, workload.hardware.machine, "hardware.machine", "machine")
+        )
     else:
         problems.extend(_fabric_problems(workload, machine, catalog))
     engine = catalog.engines.get(workload.engine)
@@ -143,9 +146,14 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
         raise InputErrors(problems)
     quantisation = workload.model.quantisation or model.default_quantisation
     return Stand(
-        workload, machine, catalog.accelerator_of(machine), model, engine, quantisation,
+        workload,
+        machine,
+        catalog.accelerator_of(machine),
+        model,
+        engine,
+        quantisation,
         _kv_bits(workload, model, quantisation),
-    )  # fmt: skip
+    )
 
 
 def _kv_bits(workload: Workload, model: ModelEntry, quantisation: str) -> Literal[8, 16]:
@@ -161,8 +169,13 @@ def _fabric_problems(workload: Workload, machine: Machine, catalog: Catalog) -> 
     has = {"Ethernet": "roce", "InfiniBand": "infiniband", None: "none"}[layer]
     if asked in ("none", has):
         return []
-    others = [m.id for m in catalog.machines.values() if m.accelerator == machine.accelerator and m.fabric
-              and {"Ethernet": "roce", "InfiniBand": "infiniband"}[m.fabric.layer] == asked]  # fmt: skip
+    others = [
+        m.id
+        for m in catalog.machines.values()
+        if m.accelerator == machine.accelerator
+        and m.fabric
+        and {"Ethernet": "roce", "InfiniBand": "infiniband"}[m.fabric.layer] == asked
+    ]
     return [
         Problem(
             "hardware.fabric",
@@ -409,12 +422,12 @@ def _memory(decided: Decided) -> MemoryBudget:
 def _estimate(decided: Decided) -> Estimate:
     at = decided.candidate.at
     return Estimate(
-        output_tok_s=round(at.output_tok_s, 1),
-        output_tok_s_low=round(at.low, 1),
-        output_tok_s_high=round(at.high, 1),
+        output_tok_s=round(at.output_tok_s),
+        output_tok_s_low=round(at.low),
+        output_tok_s_high=round(at.high),
         tpot_ms=round(at.tpot_ms, 2),
         ttft_ms=round(at.ttft_ms, 1),
-        prefill_tok_s=round(at.prefill_tok_s, 1),
+        prefill_tok_s=round(at.prefill_tok_s),
         concurrency=at.concurrency,
         bandwidth_share=round(decided.candidate.stream_share, 4),
         evidence=at.evidence,
@@ -423,11 +436,16 @@ def _estimate(decided: Decided) -> Estimate:
 
 def _scaling(decided: Decided, catalog: Catalog, deployment: Deployment) -> Scaling:
     return services.scaling(
-        decided.stand.workload, catalog, deployment.name, deployment.served_name,
-        replicas=decided.chosen.replicas, slots=decided.slots,
+        decided.stand.workload,
+        catalog,
+        deployment.name,
+        deployment.served_name,
+        replicas=decided.chosen.replicas,
+        slots=decided.slots,
         nodes_per_replica=deployment.layout.nodes_per_replica,
-        max_num_seqs=deployment.limits.max_num_seqs, load_s=decided.load_s,
-    )  # fmt: skip
+        max_num_seqs=deployment.limits.max_num_seqs,
+        load_s=decided.load_s,
+    )
 
 
 def _observability(decided: Decided, deployment: Deployment) -> Observability:
@@ -443,11 +461,14 @@ def _observability(decided: Decided, deployment: Deployment) -> Observability:
 
 def _expectation(decided: Decided, driver: str) -> HostExpectation:
     return expectation(
-        decided.stand.workload, decided.stand.machine, decided.stand.accelerator,
-        fabric=decided.fabric, driver=driver,
+        decided.stand.workload,
+        decided.stand.machine,
+        decided.stand.accelerator,
+        fabric=decided.fabric,
+        driver=driver,
         weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9),
         power_factor=nodes.POWER_FACTOR,
-    )  # fmt: skip
+    )
 
 
 def _sized(decided: Decided, catalog: Catalog, spent: Cost, deployment: Deployment) -> warnings.Sized:
@@ -461,12 +482,22 @@ def _sized(decided: Decided, catalog: Catalog, spent: Cost, deployment: Deployme
         prices=catalog.prices["cn"],
         image_pinned=not deployment.engine.image.endswith(PLACEHOLDER),
         picker_pinned=catalog.platforms["kubernetes"].picker_verified,
+        pod_memory_gib=deployment.resources.memory_gib,
     )
 
 
 def _facts(decided: Decided, catalog: Catalog, pool: Pool, deployment: Deployment, spent: Cost) -> Facts:
     return Facts(
-        stand=decided.stand, demand=decided.demand, chosen=decided.chosen, placed=decided.placed,
-        fabric=decided.fabric, pool=pool, deployment=deployment, cost=spent, prices=catalog.prices["cn"],
-        load=_load(decided), slots=decided.slots, load_s=decided.load_s,
-    )  # fmt: skip
+        stand=decided.stand,
+        demand=decided.demand,
+        chosen=decided.chosen,
+        placed=decided.placed,
+        fabric=decided.fabric,
+        pool=pool,
+        deployment=deployment,
+        cost=spent,
+        prices=catalog.prices["cn"],
+        load=_load(decided),
+        slots=decided.slots,
+        load_s=decided.load_s,
+    )

@@ -1,0 +1,73 @@
+"""The ``rackwright`` command: a thin layer that finds its commands by file name.
+
+``cmd_<name>.py`` exposes ``command``; its docstring's first line is the help. Modules are imported when their
+command runs, so that listing them stays quick.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import click
+
+from rackwright import __version__
+from rackwright.errors import RackwrightError, nearest
+
+
+class Commands(click.Group):
+    """A group whose commands are the ``cmd_*.py`` files beside this one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(
+            p.stem.removeprefix("cmd_").replace("_", "-") for p in Path(__file__).parent.glob("cmd_*.py")
+        )
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"rackwright.cli.cmd_{cmd_name.replace('-', '_')}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            raise click.UsageError(f'there is no command "{args[0]}"{nearest(args[0], known)}', ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_line(name)) for name in self.list_commands(ctx)])
+
+
+def _first_line(name: str) -> str:
+    """First line of a command module's docstring, read without importing it."""
+    source = Path(__file__).parent / f"cmd_{name.replace('-', '_')}.py"
+    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rackwright")
+def group() -> None:
+    """From users, model and SLO to a serving cluster that is proven ready: size, stand up, prove.
+
+    Exit status: 0 good, 1 findings, 2 bad input or could not run.
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; what can be explained is a message on stderr, never a traceback."""
+    try:
+        group.main(args=args, prog_name="rackwright", standalone_mode=True)
+    except RackwrightError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,136 @@
+"""Size a workload into a plan: nodes, layout, fabric, flags, expectations, cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from rackwright.catalog import load_catalog
+from rackwright.plan import Plan, save_plan
+from rackwright.sizing.size import size
+from rackwright.workload import load_workload
+
+
+@click.command(
+    name="size",
+    help=__doc__,
+    epilog="Exit status: 0 sized, 1 it cannot be met, 2 the workload is wrong.",
+)
+@click.argument("workload", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of the summary.")
+def command(workload: Path, output: Path | None, as_json: bool) -> None:
+    plan = size(load_workload(workload), load_catalog())
+    if output is not None:
+        save_plan(plan, output)
+    if as_json:
+        click.echo(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
+        return
+    click.echo("\n".join(summary(plan, workload, output)))
+
+
+def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
+    """The plan on one screen, by line."""
+    for name, lines in _rows(plan):
+        for index, line in enumerate(lines):
+            yield f"{name if index == 0 else '':<11}{line}"
+    yield ""
+    yield from _cautions(plan)
+    target = output or Path("plan.yaml")
+    yield f"next       {f'review {target}' if output else f'rackwright size {workload} -o {target}'}, then:"
+    for verb in ("check", "explain", "render", "inventory"):
+        yield f"           rackwright {verb} {target}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    load, pool, deployment, cost = plan.load, plan.pools[0], plan.deployments[0], plan.cost
+    assert load is not None
+    assert cost is not None
+    users = plan.workload.users
+    yield "plan", [f"{plan.header.name}  digest {plan.digest[:12]}"]
+    yield (
+        "load",
+        [
+            f"{users.dau:,} daily users, {users.scenario}: {load.tokens_per_day / 1e6:,.0f} M tokens a day",
+            f"peak {load.peak_output_tok_s:,.0f} tok/s out, {load.peak_input_tok_s:,.0f} in, "
+            f"{load.peak_requests_per_s:,.2f} requests/s, {load.concurrency:,.0f} at a time",
+        ],
+    )
+    layout, held, at = deployment.layout, deployment.memory, deployment.estimate
+    yield (
+        "model",
+        [
+            f"{deployment.model} {deployment.weights.quantisation}, {deployment.context_tokens:,} tokens of "
+            f"context, {deployment.engine.name} {deployment.engine.version}"
+        ],
+    )
+    yield (
+        "layout",
+        [
+            f"{_many(layout.replicas, 'replica')} × TP {layout.tensor_parallel} × PP {layout.pipeline_parallel} "
+            f"({_many(layout.gpus_per_replica, 'GPU')} on {_many(layout.nodes_per_replica, 'node')} each)"
+        ],
+    )
+    spares = f", {pool.spares} of them spare" if pool.spares else ", no spare"
+    yield (
+        "nodes",
+        [f"{len(pool.nodes)} × {pool.machine} ({pool.gpus_per_node} × {pool.accelerator}){spares}"],
+    )
+    racks = list(plan.racks())
+    fullest = max(racks, key=lambda rack: rack.planned_full_load_w)
+    drawn = fullest.planned_full_load_w * fullest.power_factor / 1000
+    yield (
+        "racks",
+        [
+            f"{len(racks)}; fullest {drawn:,.1f} of {fullest.rating_w / 1000:,.1f} kW "
+            f"({_many(len(fullest.nodes), 'node')} at full load × {fullest.power_factor:g}); "
+            f"{cost.full_load_w / 1000:,.1f} kW in all"
+        ],
+    )
+    used = held.weights_gib + held.kv_gib + held.activations_gib
+    yield (
+        "memory",
+        [
+            f"{used:,.1f} of {held.total_gib:,.1f} GiB a GPU "
+            f"({100 * used / held.total_gib:.1f} %, red line 85 %): weights {held.weights_gib:,.1f}, "
+            f"KV {held.kv_gib:,.1f}, activations {held.activations_gib:,.1f}",
+            f"KV cache of {held.kv_tokens:,} tokens a replica",
+        ],
+    )
+    interval = f"80 %: {at.output_tok_s_low:,.0f}–{at.output_tok_s_high:,.0f}, {at.evidence}"
+    yield (
+        "estimate",
+        [
+            f"{at.output_tok_s:,.0f} tok/s a replica at {at.concurrency:,.0f} requests ({interval}); "
+            "planned on the low end",
+            f"{at.tpot_ms:,.1f} ms a token (objective {deployment.slo.tpot_p50_ms:g}), "
+            f"first token {at.ttft_ms:,.0f} ms (objective p95 {deployment.slo.ttft_p95_ms:g})",
+        ],
+    )
+    usd = cost.capex.amount / cost.currency_rate_cny_per_usd
+    yield (
+        "cost",
+        [
+            f"{cost.capex.amount:,.0f} {cost.capex.currency} (about {usd:,.0f} USD) to buy, "
+            f"{cost.power_month.amount:,.0f} {cost.power_month.currency} a month for power",
+            *cost.basis.split("; "),
+        ],
+    )
+
+
+def _cautions(plan: Plan) -> Iterator[str]:
+    if not plan.cautions:
+        return
+    yield "cautions"
+    for caution in plan.cautions:
+        mark = "suppressed " if caution.suppressed else f"{caution.severity:<7}"
+        text = f"{caution.text} [{caution.suppressed}]" if caution.suppressed else caution.text
+        yield click.wrap_text(f"{mark}{caution.id}: {text}", 110, "  ", " " * 9)
+    yield ""
