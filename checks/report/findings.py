@@ -305,6 +305,8 @@ def _sentence(
         parts.append(f"{plural(len(waiting), 'check')} open until full load")
     if not results.results:
         parts.append("nothing was measured")
+    elif parts and not failures:
+        parts.insert(0, "nothing failed")
     return "; ".join(parts) or f"every check passed on {plural(len(results.hosts), 'host')}"
 
 

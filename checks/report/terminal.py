@@ -206,7 +206,7 @@ class _Writer:
                 continue
             item = f"{SYMBOLS[state]} {count:,} {WORDS[state]}"
             if used + display_width(item) + 2 > self.columns:
-                yield line
+                yield line.rstrip()
                 line, used = " ", 1
             line += " " + self._paint(item, _COLOURS.get(state, "") if count else "") + " "
             used += display_width(item) + 2

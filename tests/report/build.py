@@ -147,8 +147,8 @@ def plan(racks: int = 2, per_rack: int = 2) -> Plan:
         ),
         sites=(
             Site(name="dc1", country="CN", target="kubernetes", zone="dc1-a", racks=tuple(
-                Rack(name=name, rating_w=17_000, power_factor=1.2, planned_full_load_w=6_500.0 * per_rack,
-                     nodes=tuple(h for h, r in placed if r == name))
+                Rack(name=name, rating_w=max(17_000, 8_000 * per_rack), power_factor=1.2,
+                     planned_full_load_w=6_500.0 * per_rack, nodes=tuple(h for h, r in placed if r == name))
                 for name in names
             )),
         ),
