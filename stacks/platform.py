@@ -242,4 +242,5 @@ def _rail_devices(model: Model) -> str:
         }
         for rail in fabric.rails
     ]
-    return json.dumps({"resourceList": resources}, indent=2) + "\n"
+    lines = ",\n".join(f"  {json.dumps(resource)}" for resource in resources)
+    return f'{{"resourceList": [\n{lines}\n]}}\n'

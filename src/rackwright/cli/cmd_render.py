@@ -1,0 +1,148 @@
+"""Write every Kubernetes object of a plan as YAML, offline, for review or GitOps."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rackwright.errors import CannotRun, Problem, listing
+
+if TYPE_CHECKING:
+    from rackwright.crds import Schemas
+    from rackwright.plan import Plan
+    from stacks.rendering import Rendered
+
+
+@click.command(
+    name="render",
+    help=__doc__,
+    epilog="FILE is a plan, or a workload, which is sized first. Exit status: 0 good, 1 an object breaks its "
+    "schema or a rule, 2 bad input.",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory to write: new, empty, or of an earlier render.",
+)
+@click.option(
+    "--crds",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="CustomResourceDefinitions to validate against.",
+)
+@click.option(
+    "--joined", metavar="NODE", multiple=True, help="A node that has joined; the others are staged."
+)
+def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...]) -> None:
+    from rackwright.crds import load_schemas
+
+    plan = _plan(file)
+    schemas = load_schemas(crds) if crds else None
+    rendered = _render(plan, output, joined, schemas)
+    click.echo(_report(rendered, output, file, validating=crds is not None))
+    sys.exit(1 if rendered.failed else 0)
+
+
+def _plan(file: Path) -> Plan:
+    """The plan itself, or the one that the workload gives."""
+    from rackwright.plan import plan_from_document
+    from rackwright.workload import load_workload
+    from rackwright.yamlio import load_yaml
+
+    document = load_yaml(file, next_command=f"rackwright size WORKLOAD.yaml -o {file}")
+    schema = document.data.get("schema", "") if isinstance(document.data, dict) else ""
+    if isinstance(document.data, dict) and not str(schema).startswith("rackwright/workload/"):
+        return plan_from_document(document)
+    from rackwright.catalog import load_catalog
+    from rackwright.sizing.size import size
+
+    return size(load_workload(file), load_catalog())
+
+
+def _render(plan: Plan, output: Path, joined: tuple[str, ...], schemas: Schemas | None) -> Rendered:
+    try:
+        from stacks.rendering import render
+    except ModuleNotFoundError as error:
+        raise CannotRun(
+            Problem(
+                "rackwright render",
+                "must run from a checkout with the stacks extra",
+                f"no module {error.name}",
+                "the program that declares the objects is not part of the installed package",
+                'in the checkout: pip install -e ".[stacks]"',
+            )
+        ) from None
+    return render(plan, output, joined=joined, schemas=schemas)
+
+
+def _report(rendered: Rendered, output: Path, file: Path, *, validating: bool) -> str:
+    parts = [_table(rendered), _counts(rendered, validating=validating)]
+    if rendered.findings:
+        parts.append("\n".join(str(finding) for finding in _distinct(rendered)))
+    parts.append(_next(rendered, output))
+    return "\n\n".join(parts)
+
+
+def _table(rendered: Rendered) -> str:
+    """Objects by phase and kind."""
+    lines = []
+    for phase in dict.fromkeys(m.phase for m in rendered.manifests):
+        kinds = Counter(m.kind for m in rendered.manifests if m.phase == phase)
+        words = [f"{kind} ×{count}" if count > 1 else kind for kind, count in kinds.items()]
+        lines.append(f"{phase:<14}{sum(kinds.values()):>4}  {', '.join(words)}")
+    return "\n".join(lines)
+
+
+def _counts(rendered: Rendered, *, validating: bool) -> str:
+    schema_findings = sum(finding.rule == "schema" for finding in rendered.findings)
+    errors = sum(f.severity == "error" for f in rendered.findings) - schema_findings
+    warnings = sum(f.severity == "warn" for f in rendered.findings)
+    lines = [
+        f"objects        {len(rendered.manifests)}: {len(rendered.built_in)} of built-in kinds, "
+        f"{len(rendered.validated) + len(rendered.unvalidated)} custom resources",
+        f"validated      {len(rendered.validated)} custom resources against their schema, "
+        f"{schema_findings} violations",
+        f"not validated  {len(rendered.unvalidated)} custom resources"
+        + ("" if validating else " (no schemas given: --crds DIR)"),
+    ]
+    if validating and rendered.unvalidated:
+        kinds = sorted({m.kind for m in rendered.unvalidated})
+        lines[-1] += f": no schema for {listing(kinds)}"
+    lines.append(f"rules          {errors} violations, {warnings} warnings")
+    if rendered.staged:
+        lines.append(f"staged nodes   {len(rendered.staged)}: {listing(list(rendered.staged), 6)}")
+    return "\n".join(lines)
+
+
+def _distinct(rendered: Rendered) -> list[object]:
+    """One line a finding; the same problem in several containers is shown once with its count."""
+    groups = Counter((f.rule, f.severity, f.problem.rule, f.problem.found) for f in rendered.findings)
+    shown: dict[tuple[str, ...], object] = {}
+    for finding in rendered.findings:
+        key = (finding.rule, finding.severity, finding.problem.rule, finding.problem.found)
+        if key not in shown:
+            more = groups[key] - 1
+            shown[key] = f"{finding}\n    also  {more} more of the same" if more else finding
+    return list(shown.values())
+
+
+def _next(rendered: Rendered, output: Path) -> str:
+    lines = [f"{output}: written. Next:"]
+    if any(m.purpose == "release" for m in rendered.manifests):
+        lines.append(f"  install the operators' charts as {output}/helm/*.yaml say")
+    lines += [f"  make the Secret {secret}" for secret in rendered.secrets]
+    if any(m.purpose == "node" for m in rendered.manifests):
+        apply = f"kubectl apply --server-side -f {output}/nodes/NODE"
+        lines.append("  for each node once it has joined:")
+        lines.append(f"    {apply}-labels.yaml --field-manager=rackwright-labels")
+        lines.append(f"    {apply}-taints.yaml --field-manager=rackwright-taints --force-conflicts")
+    lines.append(f"  kubectl apply --server-side -k {output}   (or point Argo CD or Flux at it)")
+    return "\n".join(lines)
