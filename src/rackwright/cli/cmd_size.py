@@ -74,8 +74,9 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     yield (
         "layout",
         [
-            f"{_many(layout.replicas, 'replica')} × TP {layout.tensor_parallel} × PP {layout.pipeline_parallel} "
-            f"({_many(layout.gpus_per_replica, 'GPU')} on {_many(layout.nodes_per_replica, 'node')} each)"
+            f"{_many(layout.replicas, 'replica')} × TP {layout.tensor_parallel} × PP "
+            f"{layout.pipeline_parallel} ({_many(layout.gpus_per_replica, 'GPU')} on "
+            f"{_many(layout.nodes_per_replica, 'node')} each)"
         ],
     )
     spares = f", {pool.spares} of them spare" if pool.spares else ", no spare"

@@ -383,8 +383,8 @@ def host_memory_small(s: Sized) -> Finding | None:
         return None
     return (
         "refuse",
-        f"{pods} pods of {s.pod_memory_gib} GiB do not fit {has:,.0f} GiB of a node with a tenth in hand; they "
-        "would not be scheduled.",
+        f"{pods} pods of {s.pod_memory_gib} GiB do not fit {has:,.0f} GiB of a node with a tenth in hand; "
+        "they would not be scheduled.",
         "1.2 × weights and shared memory a pod",
         "infrastructure guide: memory ≥ 1.2 × GPU memory used",
     )

@@ -191,7 +191,7 @@ def bandwidth_share(shape: Shape, tokens_per_s: float) -> float:
 
 def experts_touched(count: int, top_k: int, tokens: float) -> float:
     """How many of ``count`` experts ``tokens`` tokens choose at least once: E × (1 − (1 − k/E)^B)."""
-    return count * (1 - (1 - top_k / count) ** max(tokens, 0.0))
+    return float(count * (1 - (1 - top_k / count) ** max(tokens, 0.0)))
 
 
 def _dense_read(shape: Shape) -> float:
