@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackwright.errors import CannotRun, Problem
-from tools.rack.hosts import INSIDE, REAL_DEVICES, bound_files
+from tools.rack.hosts import INSIDE, REAL_DEVICES
 
 _UNSHARE = (
     "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
 )  # fmt: skip
 SSHD = "/usr/sbin/sshd"
+ETC = ("passwd", "group", "shadow", "hostname", "os-release")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def script(directory: Path, name: str) -> str:
         f"hostname {shlex.quote(name)}",
         "mount --bind $h $h/run/rack",
         "r=$h/run/rack",
+        "mount --rbind /proc $r/base/proc",
         "mount --bind /usr/bin $r/base/bin",
         "mount --bind /usr/sbin $r/base/sbin",
         "mount --bind $h/../.plain $r/base/plain",
@@ -103,12 +105,12 @@ def script(directory: Path, name: str) -> str:
         f"r={INSIDE}",
         "mount --rbind $r/dev /dev",
         "mount --bind $r/sys /sys",
-        "mount --bind $r/proc/driver /proc/driver",
-        *[f"mount --bind $r{path} {path}" for path in bound_files(directory) if Path(path).exists()],
+        *[f"mount --bind $r/etc/{name} /etc/{name}" for name in ETC if Path(f"/etc/{name}").exists()],
         "mount --bind $r/home /home",
         "mount --bind $r/root /root",
         "mount --bind $r/var_lib /var/lib",
         "mount --bind $r/tmp /tmp",
+        "mount --bind $r/proc /proc",
         "mount --bind $r/bin /usr/local/bin",
         "mount --bind $r/base/plain /usr/local/sbin",
         "m=$r/base/bin/mount",

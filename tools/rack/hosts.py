@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools.rack import emit
 from tools.rack.emit.core import Link, Recording, Tree
-from tools.rack.emit.nvidia import CSV_TABLE, csv_table
+from tools.rack.emit.nvidia import APPS_TABLE, CSV_TABLE, apps_table, csv_table
 from tools.rack.state import HostState, ToolFault
 
 INSIDE = "/run/rack"
@@ -29,16 +29,15 @@ UNKNOWN_RC = 97
 BASE_TOOLS = (
     "[ awk base64 basename bash cat chmod chroot cksum cmp comm cp cut dash date dd diff dirname du echo egrep "
     "env expand expr false fgrep find fold gawk getconf grep groups gzip head hostname install join ln ls mawk "
-    "md5sum mkdir mkfifo mktemp mv nice nl nohup od paste perl pgrep printenv printf pwd readlink realpath rm "
+    "md5sum mkdir mkfifo mktemp mv nice nl nohup od paste perl printenv printf pwd readlink realpath rm "
     "rmdir sed seq setsid sh sha256sum sleep sort split stat stdbuf stty sync tac tail tar tee test timeout "
     "touch tr true tty uniq uptime wc which which.debianutils whoami xargs"
 ).split()
 
 REAL_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
-ALWAYS = ("sudo", "id")
-"""Shims that stand for no recording."""
-
+REAL_PROC = ("self", "thread-self", "uptime", "loadavg", "stat", "mounts", "filesystems", "net")
+"""Entries of the real /proc that a simulated one leads to; all others are the host's own files."""
 
 @dataclass(frozen=True)
 class Keys:
@@ -51,7 +50,7 @@ class Keys:
 
 def write(directory: Path, state: HostState, keys: Keys, *, address: str, port: int, tools: Iterable[str]) -> None:
     """Write or refresh a host. Files that are bound singly are written in place: a bind follows the inode."""
-    for name in ("bin", "out", "sys", "proc", "etc", "dev", "home/ops", "root", "var_lib", "base/bin", "base/sbin", "base/plain"):
+    for name in ("bin", "out", "sys", "proc", "etc", "dev", "home/ops", "root", "var_lib", "base/bin", "base/sbin", "base/plain", "base/proc"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "shm", "run/rack", "run/sshd", "ssh"):
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -63,23 +62,13 @@ def write(directory: Path, state: HostState, keys: Keys, *, address: str, port: 
     _write_tools(directory, state, tools)
     tree = emit.files(state)
     _sync(directory / "sys", {k[4:]: v for k, v in tree.items() if k.startswith("/sys/")})
-    _sync(directory / "proc", {k[5:]: v for k, v in tree.items() if k.startswith("/proc/")})
+    real: Tree = {f"/{name}": Link(f"{INSIDE}/base/proc/{name}") for name in REAL_PROC}
+    _sync(directory / "proc", {k[5:]: v for k, v in tree.items() if k.startswith("/proc/")} | real)
     etc = {k[4:]: v for k, v in tree.items() if k.startswith("/etc/")} | _accounts(state)
     _sync(directory / "etc", etc)
     (directory / "etc/shadow").chmod(0o600)
     _write_devices(directory / "dev", state)
     _write_ssh(directory, state, keys, address, port)
-
-
-def bound_files(directory: Path) -> list[str]:
-    """Absolute paths of /proc and /etc that are bound as single files where the real ones exist."""
-    found = []
-    for top in ("proc", "etc"):
-        for path in sorted((directory / top).rglob("*")):
-            inside = f"/{path.relative_to(directory)}"
-            if path.is_file() and not inside.startswith("/proc/driver/"):
-                found.append(inside)
-    return found
 
 
 def _accounts(state: HostState) -> dict[str, str]:
@@ -199,7 +188,7 @@ def _write_tools(directory: Path, state: HostState, tools: Iterable[str]) -> Non
     for recording in emit.recordings(state):
         by_tool.setdefault(recording.tool, []).append(recording)
     scripts: dict[str, str] = {}
-    outputs: dict[str, str] = {CSV_TABLE: csv_table(state)}
+    outputs: dict[str, str] = {CSV_TABLE: csv_table(state), APPS_TABLE: apps_table(state)}
     for tool, found in by_tool.items():
         scripts[tool] = _shim(tool, found, outputs, state)
     scripts["sudo"] = _SUDO if state.login.sudo else _NO_SUDO
@@ -256,8 +245,11 @@ def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: Hos
             lines.append(f"  exit {recording.rc}")
         lines.append("  ;;")
     if tool == "nvidia-smi" and not state.smi_error:
-        lines += ["--query-gpu=*' --format=csv'*)", f"  {_QUERY}", "  ;;"]
+        for option, table in (("--query-gpu", CSV_TABLE), ("--query-compute-apps", APPS_TABLE)):
+            lines += [f"{option}=*' --format=csv'*)", f"  {_QUERY.format(option=option, table=table)}", "  ;;"]
         outputs["query.awk"] = _QUERY_AWK
+    elif tool == "nvidia-smi":
+        lines += [f"*) cat $d/nvidia-smi.0; exit {found[0].rc} ;;"]
     lines += [
         "*)",
         f'  printf "%s\\n" "{tool} $*" >>{INSIDE}/unknown.log',
@@ -268,9 +260,14 @@ def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: Hos
     return "\n".join(lines) + "\n"
 
 
-_QUERY = 'f=${1#--query-gpu=}; exec awk -F", " -v want="$f" -v how="$2" -f $d/query.awk $d/' + CSV_TABLE
-_QUERY_AWK = r"""NR == 1 {
+_QUERY = 'f=${{1#{option}=}}; exec awk -F", " -v want="$f" -v how="$2" -f $d/query.awk $d/{table}'
+_QUERY_AWK = r"""function how_apps() { return $0 ~ /process_name/ }
+NR == 1 {
   n = split(want, wanted, ",")
+  for (i = 1; i <= n; i++) {
+    if (wanted[i] == "used_memory") wanted[i] = "used_gpu_memory"
+    if (wanted[i] == "name" && how_apps()) wanted[i] = "process_name"
+  }
   for (i = 1; i <= NF; i++) { name = $i; sub(/ \[.*/, "", name); column[name] = i }
   for (i = 1; i <= n; i++) if (!(wanted[i] in column)) {
     printf "Field \"%s\" is not a valid field to query.\n\n", wanted[i]; exit 2
@@ -324,12 +321,12 @@ def _misbehaving(fault: ToolFault) -> str:
     return f"#!/bin/sh\n{body}\n"
 
 
-_CUT = """p=$PPID
+_CUT = f"""p=$PPID
 while [ "$p" -gt 1 ]; do
   n= q=
   while read -r k v _; do
     case $k in Name:) n=$v ;; PPid:) q=$v ;; esac
-  done </proc/$p/status
+  done <{INSIDE}/base/proc/$p/status
   if [ "$n" = sshd ] || [ "$n" = sshd-session ]; then kill -9 "$p"; exit 1; fi
   p=$q
 done

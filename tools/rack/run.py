@@ -27,7 +27,7 @@ from tools.rack.state import HostState, build, planned
 
 KNOWN_TOOLS = (
     "nvidia-smi", "lspci", "dmesg", "ip", "ps", "df", "lscpu", "lsblk", "chronyc", "timedatectl", "systemctl",
-    "uname", "nproc", "ldconfig", "sudo", "id",
+    "uname", "nproc", "ldconfig", "journalctl",
 )  # fmt: skip
 HOST_BYTES = 4_000_000
 Progress = Callable[[str], None]
@@ -316,7 +316,7 @@ class Rack:
         state = self.state(host.name)
         directory = self.host_directory(host.name)
         expected = self.plan.expectations[host.pool]
-        tools = {*KNOWN_TOOLS, *planned(expected.tools, ()), *hosts.ALWAYS}
+        tools = {*KNOWN_TOOLS, *planned(expected.tools, ())} - set(hosts.BASE_TOOLS)
         keys = hosts.Keys(
             authorized=self.key.with_suffix(".pub").read_text(encoding="ascii"),
             host_private=(directory / "key").read_text(encoding="ascii"),

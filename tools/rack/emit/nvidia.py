@@ -11,7 +11,8 @@ from tools.rack.state import Gpu, HostState, Port
 
 TOOL = "nvidia-smi"
 CSV_TABLE = "nvidia-smi.csv"
-"""The file from which the shim answers any ``--query-gpu`` list of fields."""
+APPS_TABLE = "nvidia-smi-apps.csv"
+"""The files from which the shim answers any list of fields of ``--query-gpu`` and ``--query-compute-apps``."""
 
 
 def recordings(state: HostState) -> Iterator[Recording]:
@@ -26,11 +27,6 @@ def recordings(state: HostState) -> Iterator[Recording]:
     yield Recording(TOOL, "nvlink -e", nvlink_errors(state))
     yield Recording(TOOL, "", table(state))
     yield Recording(TOOL, "--version", version(state))
-    applications = "pid, process_name, used_gpu_memory [MiB]\n" + "".join(
-        f"{p.pid}, {p.name}, {p.used_mib} MiB\n" for g in state.gpus for p in g.processes
-    )
-    yield Recording(TOOL, "--query-compute-apps=pid,process_name,used_memory --format=csv", applications)
-    yield Recording(TOOL, "--query-compute-apps=pid,name,used_memory --format=csv", applications)
 
 
 def device_list(state: HostState) -> str:
@@ -118,6 +114,13 @@ def csv_table(state: HostState) -> str:
     rows = [", ".join(_FIELDS)]
     rows += [", ".join(give(state, gpu) for give in _FIELDS.values()) for gpu in state.gpus]
     return "\n".join(rows) + "\n"
+
+
+def apps_table(state: HostState) -> str:
+    rows = [
+        f"{g.bus_id}, {g.uuid}, {g.name}, {p.pid}, {p.name}, {p.used_mib} MiB\n" for g in state.gpus for p in g.processes
+    ]
+    return "gpu_bus_id, gpu_uuid, gpu_name, pid, process_name, used_gpu_memory [MiB]\n" + "".join(rows)
 
 
 _LEGEND = """

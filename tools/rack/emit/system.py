@@ -68,8 +68,10 @@ def _clock(state: HostState) -> Iterator[Recording]:
     )
     yield Recording("timedatectl", "timesync-status", stderr="Failed to query server: Unit not found.\n", rc=1)
     if not system.ntp_active:
-        yield Recording("chronyc", "-n tracking", stdout="506 Cannot talk to daemon\n", rc=1)
+        for argv in ("-n tracking", "-c -n tracking"):
+            yield Recording("chronyc", argv, stdout="506 Cannot talk to daemon\n", rc=1)
         return
+    yield Recording("chronyc", "-c -n tracking", tracking_csv(state))
     yield Recording("chronyc", "-n tracking", tracking(state))
 
 
@@ -97,6 +99,18 @@ def tracking(state: HostState) -> str:
         "Update interval : 64.3 seconds\n"
         f"Leap status     : {leap}\n"
     )
+
+
+def tracking_csv(state: HostState) -> str:
+    system = state.system
+    offset = system.clock_offset_s
+    if system.clock_synchronised:
+        at = (state.now - timedelta(seconds=21)).timestamp()
+        head, leap = f"0A000001,{system.ntp_server},3,{at:.9f}", "Normal"
+    else:
+        head, leap = "7F7F0101,,0,0.000000000", "Not synchronised"
+    numbers = f"{-offset:.9f},{offset:.9f},{abs(offset):.9f},-12.031,0.001,0.024,0.000412113,0.000231455,64.3"
+    return f"{head},{numbers},{leap}\n"
 
 
 def lscpu(state: HostState) -> str:
