@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rackwright.plan import load_plan
-from rackwright.sizing.explain import find
+from rackwright.sizing.lookup import find
 
 
 @click.command(

@@ -117,6 +117,12 @@ def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
     )
 
 
+def batched_tokens(stand: Stand) -> int:
+    """Tokens of one engine step: the override, else the engine entry's."""
+    given = stand.workload.overrides.engine_flags.get("max-num-batched-tokens")
+    return given if isinstance(given, int) and given > 0 else int(stand.engine.max_batched_tokens.value)
+
+
 def stream_rate(workload: Workload) -> float:
     """Tokens a second that one user must see: the inverse of the objective for a token."""
     return 1000 / workload.slo.tpot_p50
@@ -126,7 +132,7 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
     """Whether the layout ``tp`` × ``pp`` stands, and how much it carries."""
     workload, shape = stand.workload, shape_of(stand, tp, pp)
     sequences = workload.overrides.max_num_seqs or int(stand.engine.max_num_seqs.value)
-    batched = int(stand.engine.max_batched_tokens.value)
+    batched = batched_tokens(stand)
     held = memory(
         shape,
         batched_tokens=batched,

@@ -38,7 +38,15 @@ from rackwright.sizing import nodes, services
 from rackwright.sizing.cost import cost
 from rackwright.sizing.expectations import expectation
 from rackwright.sizing.explain import Facts, explanations
-from rackwright.sizing.layout import TOTAL_CUTOFF_MS, TTFT_CUTOFF_MS, Candidate, Chosen, Stand, choose
+from rackwright.sizing.layout import (
+    TOTAL_CUTOFF_MS,
+    TTFT_CUTOFF_MS,
+    Candidate,
+    Chosen,
+    Stand,
+    batched_tokens,
+    choose,
+)
 from rackwright.sizing.load import Demand, demand
 from rackwright.workload import Workload
 
@@ -142,6 +150,7 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
     else:
         problems.extend(_model_problems(workload, model))
     problems.extend(warnings.suppress_problems(workload))
+    problems.extend(_flag_owners(workload))
     if problems or machine is None or engine is None or model is None:
         raise InputErrors(problems)
     quantisation = workload.model.quantisation or model.default_quantisation
@@ -154,6 +163,38 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
         quantisation,
         _kv_bits(workload, model, quantisation),
     )
+
+
+OWNED_FLAGS = {
+    "tensor-parallel-size": "overrides.tensor_parallel",
+    "pipeline-parallel-size": "overrides.pipeline_parallel",
+    "max-num-seqs": "overrides.max_num_seqs",
+    "gpu-memory-utilization": "overrides.gpu_memory_utilization",
+    "max-model-len": "model.context",
+    "kv-cache-dtype": "model.kv_cache",
+    "quantization": "model.quantisation",
+    "served-model-name": "model.id",
+    "nnodes": "overrides.pipeline_parallel",
+    "node-rank": "overrides.pipeline_parallel",
+    "master-addr": "overrides.pipeline_parallel",
+    "headless": "overrides.pipeline_parallel",
+    "trust-remote-code": "the model's catalog entry",
+}
+"""Engine flags that other fields decide: given as flags they would bypass the memory arithmetic."""
+
+
+def _flag_owners(workload: Workload) -> list[Problem]:
+    return [
+        Problem(
+            f"overrides.engine_flags.{flag}",
+            f"must be decided by {OWNED_FLAGS[flag]}",
+            f'"{value}"',
+            "as a bare flag it would bypass the sizing that depends on it",
+            f"drop it and set {OWNED_FLAGS[flag]}",
+        )
+        for flag, value in workload.overrides.engine_flags.items()
+        if flag in OWNED_FLAGS
+    ]
 
 
 def _kv_bits(workload: Workload, model: ModelEntry, quantisation: str) -> Literal[8, 16]:
@@ -382,7 +423,7 @@ def _serve(decided: Decided) -> vllm.Serve:
         context=int(stand.workload.model.context),
         max_num_seqs=candidate.sequences,
         max_queued=vllm.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
-        batched_tokens=int(stand.engine.max_batched_tokens.value),
+        batched_tokens=batched_tokens(stand),
         utilization=candidate.memory.utilization,
         kv_fp8=stand.kv_bits == 8,
         quantisation=candidate.shape.weights.engine_flag,
