@@ -16,10 +16,8 @@ SMI_TOPO = Command("nvidia-smi-topo", "nvidia-smi topo -m", parser="nvidia-smi-t
 SMI_NVLINK = Command("nvidia-smi-nvlink", "nvidia-smi nvlink -s", parser="nvidia-smi-nvlink", timeout_s=30)
 IB_SYSFS = Command(
     "infiniband-sysfs",
-    "grep -H . /sys/class/infiniband/*/ports/*/state /sys/class/infiniband/*/ports/*/phys_state "
-    "/sys/class/infiniband/*/ports/*/rate /sys/class/infiniband/*/ports/*/link_layer "
-    "/sys/class/infiniband/*/ports/*/lid /sys/class/infiniband/*/ports/*/sm_lid "
-    "/sys/class/infiniband/*/ports/*/gid_attrs/ndevs/0 2>/dev/null",
+    "cd /sys/class/infiniband && grep -H . ./*/ports/*/state ./*/ports/*/phys_state ./*/ports/*/rate "
+    "./*/ports/*/link_layer ./*/ports/*/lid ./*/ports/*/sm_lid ./*/ports/*/gid_attrs/ndevs/0 2>/dev/null",
     parser="infiniband-sysfs",
     ok_rcs=(0, 2),
 )
@@ -61,9 +59,9 @@ MODULES = Command("modules", "cat /proc/modules")
 PRIVILEGE = Command("privilege", "id -u", root=True)
 TOOLS = Command(
     "tools",
-    "for t in nvidia-smi lspci dmesg ip ps df lscpu lsblk chronyc timedatectl systemctl ipmitool nvme "
-    "smartctl rdma ibv_devinfo ibstat mlnx_qos ethtool dcgmi docker ctr nvidia-ctk numactl python3; do "
-    'if command -v "$t" >/dev/null 2>&1; then echo "$t yes"; else echo "$t no"; fi; done',
+    'for t in $RW_TOOLS; do if command -v "$t" >/dev/null 2>&1; then echo "$t yes"; else echo "$t no"; fi; '
+    "done; echo end",
+    variables=("RW_TOOLS",),
 )
 CHRONY = Command("chronyc-tracking", "chronyc -c -n tracking", parser="chronyc-tracking")
 TIMEDATE = Command("timedatectl-show", "timedatectl show", parser="timedatectl-show")

@@ -56,6 +56,8 @@ def privilege(view: HostView, want: bool) -> Outcome:
 )
 def tools(view: HostView, want: tuple[str, ...]) -> Outcome:
     """A check whose tool is absent has measured nothing. Better to know it from one line than from twenty."""
+    if not view.text(TOOLS).rstrip().endswith("end"):
+        raise NotMeasured("the list of tools came back incomplete")
     seen = dict(line.split(None, 1) for line in view.text(TOOLS).splitlines() if len(line.split()) == 2)
     unknown = [t for t in want if t not in seen]
     missing = [t for t in want if seen.get(t) == "no"]

@@ -54,10 +54,8 @@ def xid(view: HostView, want: tuple[int, ...]) -> Outcome:
         text = f"Xid {code}, {_times(event)}"
         if code == 154:
             action = actions.get(str(device), "")
-            if action.lower() != "none":
-                yield fault(
-                    f"gpu {device}", f"{text}: the driver asks for {action or 'an action it does not name'}"
-                )
+            asks = f"{text}: the driver asks for {action or 'an action it does not name'}"
+            yield notice(f"gpu {device}", asks) if action.lower() == "none" else fault(f"gpu {device}", asks)
         elif code in want and event["severity"] != "nonfatal":
             yield fault(f"gpu {device}", text)
         else:

@@ -18,6 +18,8 @@ from rackwright.plan import HostExpectation, Plan
 GPUS = 8
 ADDRESSES = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")
 
+TOOLS = ("nvidia-smi", "lspci", "dmesg", "chronyc", "ipmitool", "nvme", "mlnx_qos", "rdma")
+
 GPU: dict[str, Any] = {
     "product": "NVIDIA H200", "persistence": "Enabled", "mig": "Disabled", "mig_pending": "Disabled",
     "ecc": "Enabled", "ecc_pending": "Enabled", "sram": "0", "dram": "0", "aggregate_dram": "0",
@@ -223,8 +225,8 @@ def ib_sysfs(
              "lid": f"{n + 2:#x}" if fabric else "0x0", "sm_lid": "0x1" if fabric else "0x0",
              **((ports or {}).get(n, {}))}  # fmt: skip
         for name, value in p.items():
-            text += f"/sys/class/infiniband/mlx5_{n}/ports/1/{name}:{value}\n"
-        text += f"/sys/class/infiniband/mlx5_{n}/ports/1/gid_attrs/ndevs/0:eth{n}\n"
+            text += f"./mlx5_{n}/ports/1/{name}:{value}\n"
+        text += f"./mlx5_{n}/ports/1/gid_attrs/ndevs/0:eth{n}\n"
     return text
 
 
@@ -335,10 +337,7 @@ def governors(value: str = "performance", others: Mapping[int, str] | None = Non
 
 
 def tools(missing: tuple[str, ...] = ()) -> str:
-    known = ("nvidia-smi", "lspci", "dmesg", "ip", "ps", "df", "lscpu", "lsblk", "chronyc", "timedatectl",
-             "systemctl", "ipmitool", "nvme", "smartctl", "rdma", "ibv_devinfo", "ibstat", "mlnx_qos", "ethtool",
-             "dcgmi", "docker", "ctr", "nvidia-ctk", "numactl", "python3")  # fmt: skip
-    return "".join(f"{t} {'no' if t in missing else 'yes'}\n" for t in known)
+    return "".join(f"{t} {'no' if t in missing else 'yes'}\n" for t in TOOLS) + "end\n"
 
 
 def nvme_smart(devices: Mapping[int, Mapping[str, int]] | None = None, count: int = 2) -> str:
@@ -513,7 +512,7 @@ def view(check: Check, outputs: Mapping[str, Any], *, name: str = "node-1") -> H
 WEIGHTS = 700_000_000_000
 
 EXPECTATION: dict[str, Any] = {
-    "tools": ["nvidia-smi", "lspci", "dmesg", "chronyc", "ipmitool", "nvme", "mlnx_qos", "rdma"],
+    "tools": list(TOOLS),
     "root": True,
     "response_max_s": 10.0,
     "uniform": ["driver", "vbios", "kernel", "cmdline", "os", "bios", "nic-firmware", "thp", "governor",
