@@ -1,0 +1,58 @@
+"""Runs a command as a whole process and says what it cost: wall seconds and CPU seconds of it and its children."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Cost:
+    wall: float
+    cpu: float
+
+
+def cost_of(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    ok: Sequence[int] = (0,),
+    limit_s: float = 900,
+) -> Cost:
+    """What one run cost. Output goes to ``log``.
+
+    Raises:
+        RuntimeError: it ended with a status not in ``ok``, or ran past ``limit_s``.
+    """
+    with log.open("wb") as out:
+        began = time.monotonic()
+        process = subprocess.Popen(
+            list(argv), cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() - began > limit_s:
+                process.kill()
+                os.wait4(process.pid, 0)
+                raise RuntimeError(f"{argv[0]} ran past {limit_s:.0f} s; see {log}")
+            time.sleep(0.005)
+        wall = time.monotonic() - began
+    code = os.waitstatus_to_exitcode(status)
+    process.returncode = code
+    if code not in ok:
+        raise RuntimeError(f"{' '.join(argv[:6])} … ended with status {code}; see {log}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime)
+
+
+def medians(costs: Sequence[Cost]) -> Cost:
+    return Cost(statistics.median(c.wall for c in costs), statistics.median(c.cpu for c in costs))

@@ -1,0 +1,5 @@
+"""``python -m rackwright`` is the ``rackwright`` command."""
+
+from rackwright.cli import main
+
+main()
