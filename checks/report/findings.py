@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from checks.registry import Check
-from checks.report.text import first_sentence, folded, natural, one_line, plural
+from checks.report.text import first_sentence, folded, natural, one_line, plural, remedy_parts
 from rackwright.verdict import Load, Result, Results, Severity, Status
 
 Registry = Mapping[str, Check]
@@ -77,7 +77,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Finding:
-    """All verdicts of one check with one status. ``command``: what to run by hand to look closer."""
+    """All verdicts of one check with one status.
+
+    ``remedy`` is the command, ``note`` what to know beside it; ``command`` is what to run to look closer.
+    """
 
     check: str
     title: str
@@ -86,6 +89,7 @@ class Finding:
     scope: str
     why: str
     remedy: str
+    note: str
     command: str
     reversible: bool | None
     source: str
@@ -135,6 +139,7 @@ class Report:
     open: tuple[Finding, ...]
     unreachable: tuple[Unreachable, ...]
     not_checked: tuple[str, ...]
+    notes: tuple[str, ...]
     counts: tuple[tuple[str, int], ...]
     total: int
     checks: int
@@ -182,6 +187,7 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
         open=waiting,
         unreachable=unreachable,
         not_checked=not_checked,
+        notes=tuple(one_line(n) for n in results.notes),
         counts=_counts(judged, state),
         total=len(judged),
         checks=len({r.check for r in judged}),
@@ -229,9 +235,9 @@ def _finding(results: list[Result], registry: Registry) -> Finding:
     check = registry.get(first.check)
     remedies = {r.remedy for r in results if r.remedy}
     own = remedies.pop() if len(remedies) == 1 else ""
-    remedy = (own or (check.remedy if check else first.remedy)).strip()
-    unmeasured = first.status is Status.ERROR
-    ours = check is not None and remedy == check.remedy.strip()
+    whole = own or (check.remedy if check else first.remedy)
+    mends_the_value = check is not None and whole == check.remedy
+    remedy, note = ("", "") if first.status is Status.ERROR and mends_the_value else remedy_parts(whole)
     return Finding(
         check=first.check,
         title=one_line(check.title if check else first.title) or first.check,
@@ -239,7 +245,8 @@ def _finding(results: list[Result], registry: Registry) -> Finding:
         severity=first.severity,
         scope=first.scope,
         why=first_sentence(check.why) if check else "",
-        remedy="" if unmeasured and ours else remedy,
+        remedy=remedy,
+        note=note,
         command=_command(first, check),
         reversible=check.reversible if check else None,
         source=check.source if check else "",
@@ -267,22 +274,36 @@ def _groups(results: list[Result]) -> tuple[Group, ...]:
     )
 
 
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
+
+
 def _unreachable(results: Results) -> tuple[Unreachable, ...]:
+    said = {r.subject: r.message for r in results.results if r.subject in results.unreachable and r.message}
     same: dict[str, list[str]] = {}
-    for host, reason in results.unreachable.items():
-        told = one_line(_named(host).sub("HOST", reason)).removeprefix("HOST: ")
-        same.setdefault(told, []).append(host)
+    for host in sorted(results.unreachable, key=natural):
+        same.setdefault(_in_general(results.unreachable[host], host), []).append(host)
     groups = []
-    for reason, hosts in same.items():
-        ordered = sorted(hosts, key=natural)
-        shown = reason.replace("HOST", one_line(ordered[0])) if len(ordered) == 1 else reason
-        command = f"ssh -o BatchMode=yes -o ConnectTimeout=10 {shlex.quote(one_line(ordered[0]))} true"
-        groups.append(Unreachable(tuple(one_line(h) for h in ordered), shown, command))
+    for general, hosts in same.items():
+        first = hosts[0]
+        reason = one_line(results.unreachable[first])
+        names = tuple(one_line(h) for h in hosts)
+        shown = reason.removeprefix(f"{first}: ") if len(hosts) == 1 else general
+        groups.append(Unreachable(names, shown, _look(first, reason, one_line(said.get(first, "")))))
     return tuple(sorted(groups, key=lambda u: (-len(u.hosts), natural(u.hosts[0]))))
 
 
-def _named(host: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+def _in_general(reason: str, host: str) -> str:
+    """The reason without the host's own name and address, so that equal reasons are equal."""
+    named = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+    return _ADDRESS.sub("its address", one_line(named.sub("the host", reason)).removeprefix("the host: "))
+
+
+def _look(host: str, reason: str, said: str) -> str:
+    """The next command: what the collector said after the reason, else a login by hand."""
+    told = said.removeprefix(reason).removeprefix("; ").removeprefix("try it by hand: ")
+    if said.startswith(reason) and told:
+        return told
+    return f"ssh -o BatchMode=yes -o ConnectTimeout=10 {shlex.quote(one_line(host))} true"
 
 
 def _sentence(
@@ -323,7 +344,7 @@ def _reach(findings: tuple[Finding, ...], results: Results) -> str:
 
 
 def _next(report: Report, file: str) -> tuple[Step, ...]:
-    run = f"pytest checks --hosts {shlex.quote(report.inventory or 'hosts.ini')}"
+    run = f"rackwright preflight --hosts {shlex.quote(report.inventory or 'hosts.ini')}"
     away = sorted((*(h for u in report.unreachable for h in u.hosts), *report.not_checked), key=natural)
     steps = []
     if report.failures:
@@ -335,13 +356,15 @@ def _next(report: Report, file: str) -> tuple[Step, ...]:
     if away:
         steps.append(Step(f"reach {folded(away, 60)}, then run everything again", run))
     if report.open:
-        again = run + _only(report.open)
+        again = run + _only(report.open) + " --load full"
         steps.append(Step("put the hosts under full load, then take the open readings again", again))
     if report.verdict is Verdict.READY:
         steps.append(
             Step("stand the plan up, then prove it under load", "pulumi preview --diff && pulumi up")
         )
-    if file:
+    if file.endswith(".html"):
+        steps.append(Step("see every verdict with its evidence", f"open {shlex.quote(file)}"))
+    elif file:
         page = re.sub(r"\.json$", "", file) + ".html"
         show = f"rackwright report {shlex.quote(file)} -o {shlex.quote(page)}"
         steps.append(Step("see every verdict with its evidence", show))
@@ -352,4 +375,4 @@ def _only(findings: tuple[Finding, ...]) -> str:
     """The selection of these checks, where it is short and their names are harmless in a shell."""
     ids = sorted({f.check for f in findings})
     safe = all(re.fullmatch(r"[a-z0-9-]+", name) for name in ids)
-    return f' -k "{" or ".join(ids)}"' if safe and len(ids) <= 8 else ""
+    return f" --only {','.join(ids)}" if safe and len(ids) <= 12 else ""

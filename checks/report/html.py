@@ -87,6 +87,7 @@ def view(results: Results, registry: Registry, plan: Plan | None) -> dict[str, A
         "not_run": [
             {"id": c.id, "title": c.title, "tier": c.tier} for c in registry.values() if c.id not in judged
         ],
+        "notes": [clean(n) for n in report.notes],
         "next": [{"text": clean(s.text), "command": clean(s.command)} for s in report.next],
         "racks": [_rack(r) for r in racks],
         "racks_summary": _racks_summary(racks),
@@ -133,9 +134,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
         else "",
         "loads": " and ".join(sorted({g.load for g in finding.groups if g.load})),
         "why": spans(finding.why),
-        "remedy": clean(finding.remedy),
+        "remedy": finding.remedy,
+        "note": spans(finding.note),
         "look": clean(finding.command) if finding.status == "error" else "",
-        "once": finding.reversible is False,
+        "once": finding.reversible is False and bool(finding.remedy),
         "source": clean(finding.source),
     }
 

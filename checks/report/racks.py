@@ -136,7 +136,7 @@ def _hottest(readings: list[Reading]) -> list[Reading]:
 
 def _view(rack: Rack, site: str, power: list[Reading], heat: list[Reading]) -> RackView:
     planned = Budget(rack.planned_full_load_w, rack.power_factor, rack.rating_w) if rack.rating_w else None
-    drawn = next((w for r in power if (w := watts_in(r.text)) is not None), None)
+    drawn = next((w for r in power if r.load and (w := watts_in(r.text)) is not None), None)
     measured = Budget(drawn, rack.power_factor, rack.rating_w) if drawn is not None and planned else None
     states = [r.state for r in power + heat]
     return RackView(

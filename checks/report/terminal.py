@@ -16,6 +16,7 @@ COLUMNS = 100
 _INDENT = "    "
 _LABEL = 10
 _GROUPS = 6
+_NOTES = 8
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -69,6 +70,7 @@ class _Writer:
         yield from self._unreachable(report)
         yield from self._section("Warnings (they do not block)", report.warnings, self._warning)
         yield from self._section("Open until full load", report.open, self._open)
+        yield from self._notes(report)
         yield from self._totals(report)
         yield from self._next(report)
 
@@ -124,8 +126,10 @@ class _Writer:
 
     def _remedy(self, finding: Finding) -> Iterator[str]:
         yield from self._commands("remedy", finding.remedy)
+        if finding.note:
+            yield from self._field("", finding.note)
         if finding.remedy and finding.reversible is False:
-            yield from self._field("", "this cannot be undone", "yellow")
+            yield from self._field("", "this is not reversible", "yellow")
 
     def _field(self, label: str, text: str, style: str = "") -> Iterator[str]:
         room = self.columns - len(_INDENT) - _LABEL - 1
@@ -161,6 +165,15 @@ class _Writer:
                 f"{SYMBOLS[UNREACHABLE]} NOT CHECKED  {folded(report.not_checked)}  no verdict in the results"
             )
             yield from self._one_line(text, UNREACHABLE)
+
+    def _notes(self, report: Report) -> Iterator[str]:
+        if report.notes:
+            yield from ("", self._paint("Notes", "bold"))
+        for note in report.notes[:_NOTES]:
+            first, *rest = wrap(note, self.columns - 4)
+            yield from ("  · " + first, *(_INDENT + line for line in rest))
+        if len(report.notes) > _NOTES:
+            yield f"  · and {plural(len(report.notes) - _NOTES, 'note')} more in the results"
 
     def _section(
         self, title: str, findings: tuple[Finding, ...], line: Callable[[Finding], Iterator[str]]
@@ -220,7 +233,7 @@ class _Writer:
                 ("  " if part else f"{number}.").rjust(4) + " " + line
                 for part, line in enumerate(wrap(step.text, self.columns - 5))
             )
-            yield from ("       " + line for line in continued(step.command, self.columns - 7, inside='"'))
+            yield from ("       " + line for line in continued(step.command, self.columns - 7))
 
 
 def folded_count(finding: Finding) -> str:
@@ -231,15 +244,15 @@ def _is_prose(text: str) -> bool:
     return text.rstrip().endswith(".") or ", then " in text or ". " in text
 
 
-def continued(command: str, columns: int, *, inside: str = "") -> list[str]:
+def continued(command: str, columns: int) -> list[str]:
     """A shell command on lines of at most ``columns``, each but the last ending in a backslash.
 
-    It is broken outside quotes, and inside those named in ``inside``; single quotes keep a line break.
+    It is broken outside quotes only.
     """
     lines, quote = [""], ""
     for word in command.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if display_width(joined) > columns - 2 and lines[-1] and quote in ("", inside):
+        if display_width(joined) > columns - 2 and lines[-1] and not quote:
             lines.append(word)
         else:
             lines[-1] = joined

@@ -46,6 +46,12 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
+def remedy_parts(remedy: str) -> tuple[str, str]:
+    """The command to paste, and what a person must know beside it (after ``  # `` in a check's remedy)."""
+    command, _, note = remedy.strip().partition("  # ")
+    return clean(command.strip()), one_line(note)
+
+
 def duration(seconds: float) -> str:
     """``41.2 s``, ``3 min 5 s``, ``1 h 2 min``."""
     if seconds < 60:
