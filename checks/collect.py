@@ -8,6 +8,8 @@ says how many commands were run, so a transfer that was cut is never taken for a
     INDEX STATE RC MS              one line a command
     BYTES INDEX.o                  one line a non-empty file (`.o` stdout, `.e` stderr), as wc(1) prints it
     …bytes…
+    \\n@rw NONCE ok
+    …more frames…
     \\n@rw NONCE end COMMANDS
 
 The nonce is new for every collection: no output can be mistaken for a frame, and whatever a login prints
@@ -42,15 +44,15 @@ _BATCH = 12
 """Results of quick readers that are sent together; a frame costs two processes on the host."""
 
 _READERS = frozenset(
-    "cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl "
-    "df mount lsmod env date test tr wc uptime free ps dirname basename xargs printenv".split()
+    """cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl
+    df mount lsmod env date test tr wc uptime free ps dirname basename xargs printenv""".split()  # noqa: SIM905
 )
 """Tools that read files. If one of them hangs, the next may still answer; not so with a device's tool."""
 
 _SHELL_WORDS = frozenset(
-    "if then else elif fi for while until do done case esac { } ! ( [ . : alias bg break cd command "
-    "continue eval exec exit export false fc fg getopts hash jobs kill local newgrp pwd read readonly return "
-    "set shift test times trap true type ulimit umask unalias unset wait echo printf".split()
+    """if then else elif fi for while until do done case esac { } ! ( [ . : alias bg break cd command
+    continue eval exec exit export false fc fg getopts hash jobs kill local newgrp pwd read readonly return
+    set shift test times trap true type ulimit umask unalias unset wait echo printf""".split()  # noqa: SIM905
 )
 _PLAIN = re.compile(r"^[a-z][\w.+-]*( +[\w./:,@%+*?=-]+)*$")
 _TOOL = re.compile(r"^\s*([a-z][\w.+-]*)(\s|$)")
@@ -130,6 +132,8 @@ def _call(index: int, command: Command) -> str:
     return f"rw {index} {int(command.root)} {command.timeout_s} {blocks} {tool or '-'} {device} {argv}"
 
 
+# GNU timeout and the perl stand-in end a command with all its children; busybox's ends the command only, so
+# it comes third. The last resort is a shell that watches a shell.
 _PROLOGUE = r"""
 LC_ALL=C; export LC_ALL
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
@@ -156,10 +160,12 @@ else
   rw_now() { rw_u=$(date +%s)00; }
 fi
 rw_perl='$l=shift; $p=fork; if(!$p){setpgrp; exec @ARGV; exit 127}
-$SIG{ALRM}=sub{kill "TERM",-$p; select undef,undef,undef,5 if kill 0,-$p; kill "KILL",-$p; exit 124};
+$SIG{ALRM}=sub{kill "TERM",-$p; for(1..50){last if waitpid($p,1)>0; select undef,undef,undef,.1}
+kill "KILL",-$p; exit 124};
 alarm $l; waitpid $p,0; exit($?&127 ? 128+($?&127) : $?>>8)'
-if timeout -k 1 5 true 2>/dev/null; then rw_how=timeout
+if timeout --foreground -k 1 5 true 2>/dev/null; then rw_how=timeout
 elif perl -e 1 2>/dev/null; then rw_how=perl
+elif timeout -k 1 5 true 2>/dev/null; then rw_how=timeout
 else rw_how=sh
 fi
 rw_watch() {
@@ -207,6 +213,7 @@ rw_flush() {
     cat $rw_f
     for rw_x in $rw_f; do : >"$rw_x"; done
   fi
+  rw_say ok
   rw_c=0 rw_m=0 rw_b= rw_f=
 }
 rw() {
@@ -297,7 +304,14 @@ class Reader:
         if kind == "fatal":
             self.fatal = " ".join(words[1:])
             return False
-        return self._frame(int(words[1]), int(words[2]), line_end + 1)
+        if kind != "frame":
+            del self._pending[: line_end + 1]
+            return True
+        try:
+            return self._frame(int(words[1]), int(words[2]), line_end + 1)
+        except (ValueError, IndexError):  # a header nobody would send: a tool of the host is not what it says
+            del self._pending[: line_end + 1]
+            return True
 
     def _frame(self, commands: int, files: int, at: int) -> bool:
         count = commands + files + (files > 1)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from checks.hostkeys import HostKeyChanged, HostKeyUnknown, fingerprint, verify
-from checks.transport import Network, Unreachable
+from checks.transport import Network, UnreachableError
 from rackwright.inventory import Host
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a server showed: ``new``, ``known`` (on record), ``changed`` (another is on record), ``failed``."""
+    """A server's key: ``new``, ``known`` (on record), ``changed`` (another is on record) or ``failed``."""
 
     host: str
     state: Literal["new", "known", "changed", "failed"]
@@ -29,7 +29,7 @@ def fetch(network: Network, host: Host) -> Found:
     """The server's key, compared with the record; never raises for what a host does."""
     try:
         at, key = network.host_key(host)
-    except Unreachable as error:
+    except UnreachableError as error:
         return Found(host.name, "failed", f"{error.problem}; {error.next}")
     name, blob = key.get_name(), key.asbytes()
     shown = f"{at.label}  {name}  {fingerprint(blob)}"

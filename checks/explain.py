@@ -17,7 +17,7 @@ def headline(result: Result) -> str:
 
 
 def explain(result: Result, check: Check) -> str:
-    """A few lines: what was found, why it matters, what to do. No traceback: the host is wrong, not a test."""
+    """What was found, why it matters, what to do. No traceback: the host is wrong, not a test."""
     lines = [headline(result)]
     if result.status is not Status.ERROR and result.message:
         lines.append(f"  found    {result.message}")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from checks.capture import Capture
 from checks.collect import Reader, Script
-from checks.transport import CommandAborted, Network, Unreachable, stream
+from checks.transport import AbortedError, Network, UnreachableError, stream
 from rackwright.inventory import Host
 
 _MARGIN_S = 6.0
@@ -32,9 +32,9 @@ def collect_host(network: Network, host: Host, script: Script) -> Capture:
                 client, "sh -s", text, deadline=deadline, max_bytes=network.settings.max_bytes
             ):
                 reader.feed(data)
-    except Unreachable as error:
+    except UnreachableError as error:
         problem, next_ = error.problem, error.next
-    except CommandAborted as error:
+    except AbortedError as error:
         problem, next_ = _cut(reader, error.reason, host)
     else:
         problem, next_ = _ending(reader, host)

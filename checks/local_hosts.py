@@ -11,7 +11,7 @@ import testinfra.host
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from checks.session import Session
-from checks.transport import CommandAborted, Network, Unreachable, execute
+from checks.transport import AbortedError, Network, UnreachableError, execute
 from rackwright.inventory import Host
 
 _FOREVER_S = 86_400.0
@@ -31,7 +31,7 @@ class InventoryBackend(BaseBackend):  # type: ignore[misc]
         text = self.get_command(command, *args)
         try:
             rc, out, err = execute(self._client, text, timeout_s=self._timeout_s)
-        except CommandAborted as error:
+        except AbortedError as error:
             raise RuntimeError(f"{self.hostname}: `{text[:80]}`: {error.reason}") from None
         return self.result(rc, self.encode(text), out, err)
 
@@ -64,7 +64,7 @@ class InventoryHosts:
     def _connect(self, host: Host) -> testinfra.host.Host | str:
         try:
             client = self._open.enter_context(self._network.connect(host, time.monotonic() + _FOREVER_S))
-        except Unreachable as error:
+        except UnreachableError as error:
             return f"{host.name} not reached: {error.problem}; next: {error.next}"
         option = self._config.option
         backend = InventoryBackend(client, host.name, sudo=option.sudo, sudo_user=option.sudo_user)

@@ -173,7 +173,7 @@ class Bench:
     def judge_host(self, item: Check, view: HostView) -> Result:
         pool = self.plan.pool(view.pool)
         context = Context(self.plan, pool, self.plan.expectations.get(pool.name), host=view.name)
-        return self._judge(item, view.name, pool, (view,), view, context)
+        return self._judge(item, view.name, views=(view,), seen=view, context=context)
 
     def judge_group(self, item: Check, subject: str, captures: Mapping[str, Capture]) -> Result:
         """A pool or a rack, by its name: ``captures`` holds those of all hosts of the run."""
@@ -201,24 +201,25 @@ class Bench:
         if not views:
             outcome = could_not_measure(f"no host of {item.scope.value} {subject} was reached")
             return self._result(item, subject, pool, outcome, ())
-        return self._judge(item, subject, pool, views, views, context)
+        return self._judge(item, subject, views=views, seen=views, context=context)
 
     def unreached(self, item: Check, capture: Capture) -> Result:
         """The one result of a host that gave no capture."""
         return self.judge_host(item, self.view(capture))
 
     def _judge(
-        self, item: Check, subject: str, pool: Pool, views: Sequence[HostView], seen: Any, context: Context
+        self, item: Check, subject: str, *, views: Sequence[HostView], seen: Any, context: Context
     ) -> Result:
         evidence: tuple[Evidence, ...] = ()
+        pool = context.pool
         try:
             outcome = self._outcome(item, pool, seen, context)
         except NotMeasured as error:
             outcome = could_not_measure(str(error))
         except Exception as error:  # a judge that fails must never count as a pass
             outcome = could_not_measure(
-                f"the check {item.id} itself failed ({type(error).__name__}: {str(error)[:200]}): a bug in it, "
-                "not a finding about the host"
+                f"the check {item.id} itself failed ({type(error).__name__}: {str(error)[:200]}): a bug "
+                "in it, not a finding about the host"
             )
         if outcome.status is not Status.NOT_APPLICABLE:
             evidence = _evidence(item, views, detailed=outcome.status is not Status.PASS)
@@ -350,7 +351,7 @@ class Journal:
 
 
 def recover(path: Path) -> Results:
-    """What a run had established before it was ended: its journal as results. A half last line is left out."""
+    """What a run had established before it was ended, from its journal. A half last line is left out."""
     header: dict[str, Any] = {}
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -389,7 +390,7 @@ def run(
     Raises:
         CannotRun: no host or no check.
     """
-    return _Run(plan, inventory, selected, options, on_result, on_host, notes).go()
+    return _Run(plan, inventory, selected, options, on_result=on_result, on_host=on_host, notes=notes).go()
 
 
 class _Run:
@@ -399,6 +400,7 @@ class _Run:
         inventory: Inventory,
         selected: Sequence[Check],
         options: Options,
+        *,
         on_result: OnResult | None,
         on_host: OnHost | None,
         notes: Sequence[str],
@@ -426,7 +428,7 @@ class _Run:
                 self._tier([item for item in self.selected if item.tier == tier], tier)
         except KeyboardInterrupt:
             self.notes.append("interrupted: what had come in by then")
-            raise Interrupted(self._results()) from None
+            raise InterruptedRunError(self._results()) from None
         finally:
             self.journal.close()
         return self._results()
@@ -516,7 +518,7 @@ class _Run:
         )
 
 
-class Interrupted(Exception):
+class InterruptedRunError(Exception):
     """The run was stopped by its user; ``results`` holds what had come in."""
 
     def __init__(self, results: Results) -> None:

@@ -1,6 +1,6 @@
 """One SSH connection a host: strict host keys, one script on its stdin, one deadline for everything.
 
-Every way it can fail becomes a :class:`Unreachable` with one line and the next command, never a traceback.
+Every way it can fail becomes an :class:`UnreachableError`: one line and the next command, no traceback.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from checks.hostkeys import (
 from rackwright.inventory import Host
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-logging.getLogger("paramiko").propagate = False
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 _CHUNK = 1 << 16
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """The host could not be collected. ``next`` is the command that gets further."""
 
     def __init__(self, problem: str, next_: str) -> None:
@@ -146,12 +146,12 @@ class Network:
         """A connection that is closed, by force if need be, at ``deadline`` (time.monotonic).
 
         Raises:
-            Unreachable: it could not be made.
+            UnreachableError: it could not be made.
         """
         try:
             endpoint = self.endpoint(host)
         except (paramiko.SSHException, ValueError, OSError, KeyError) as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"the ssh configuration for {host.name} cannot be read: {_short(error)}", "mend ~/.ssh/config"
             ) from None
         client = paramiko.SSHClient()
@@ -173,7 +173,7 @@ class Network:
         """The key that the server shows, without a login.
 
         Raises:
-            Unreachable: it could not be had.
+            UnreachableError: it could not be had.
         """
         at = self.endpoint(host)
         deadline = time.monotonic() + self.settings.connect_s + self.settings.banner_s
@@ -186,7 +186,7 @@ class Network:
                 with contextlib.closing(transport):
                     transport.start_client(timeout=self.settings.banner_s)
                     return at, transport.get_remote_server_key()
-        except Unreachable:
+        except UnreachableError:
             raise
         except Exception as error:  # paramiko raises bare Exception and EOFError too
             raise self._explained(error, at) from None
@@ -213,46 +213,49 @@ class Network:
                 channel_timeout=settings.connect_s,
                 transport_factory=_preferring(known.types(at.label)),
             )
-        except Unreachable:
+        except UnreachableError:
             raise
         except Exception as error:  # paramiko raises bare Exception and EOFError too
             if time.monotonic() >= deadline:
-                raise Unreachable(
+                raise UnreachableError(
                     f"no login within {settings.deadline_s:g} s at {at.address}:{at.port}", _by_hand(at)
                 ) from None
             raise self._explained(error, at) from None
 
-    def _explained(self, error: Exception, at: Endpoint) -> Unreachable:
+    def _explained(self, error: Exception, at: Endpoint) -> UnreachableError:
         where = f"{at.address}:{at.port}"
         enrol = f"rackwright enrol --hosts {shlex.quote(self.settings.inventory)}"
         if self.settings.known_hosts:
             enrol += f" --known-hosts {shlex.quote(str(self.settings.known_hosts))}"
         if isinstance(error, HostKeyUnknown):
-            return Unreachable(str(error), enrol)
+            return UnreachableError(str(error), enrol)
         if isinstance(error, HostKeyChanged):
-            return Unreachable(
+            return UnreachableError(
                 f"{error}: another machine, or it was reinstalled",
                 f"compare with the console's fingerprint; if it is right: "
                 f"ssh-keygen -R {shlex.quote(error.label)} -f {error.place.rpartition(':')[0]}, then {enrol}",
             )
         if isinstance(error, paramiko.PasswordRequiredException):
-            return Unreachable(
+            return UnreachableError(
                 f"the private key for {at.user}@{where} is encrypted, and no agent holds it",
                 f"ssh-add {' '.join(at.key_files)}".rstrip(),
             )
         missing = [k for k in at.key_files if not Path(k).exists()]
-        if isinstance(error, paramiko.AuthenticationException):
+        refused = isinstance(error, paramiko.AuthenticationException)
+        if refused or "no authentication methods" in str(error).lower():
             tried = f"key file {missing[0]} does not exist" if missing else _keys_tried(at)
-            return Unreachable(f"login refused: {at.user}@{where} ({tried})", _by_hand(at))
+            return UnreachableError(f"login refused: {at.user}@{where} ({tried})", _by_hand(at))
         if isinstance(error, TimeoutError) or "timed out" in str(error).lower():
-            return Unreachable(f"no answer from {where} within {self.settings.connect_s:g} s", _by_hand(at))
-        if "banner" in str(error).lower():
-            return Unreachable(f"{where} answers, but not as an SSH server", _by_hand(at))
+            return UnreachableError(
+                f"no answer from {where} within {self.settings.connect_s:g} s", _by_hand(at)
+            )
+        if any(word in str(error).lower() for word in ("banner", "protocol version")):
+            return UnreachableError(f"{where} answers, but not as an SSH server", _by_hand(at))
         if isinstance(error, paramiko.SSHException) and "no existing session" in str(error).lower():
-            return Unreachable(f"{where} ended the connection during the login", _by_hand(at))
+            return UnreachableError(f"{where} ended the connection during the login", _by_hand(at))
         if isinstance(error, paramiko.SSHException | EOFError | OSError | ValueError):
-            return Unreachable(f"no SSH connection to {where}: {_short(error)}", _by_hand(at))
-        return Unreachable(
+            return UnreachableError(f"no SSH connection to {where}: {_short(error)}", _by_hand(at))
+        return UnreachableError(
             f"no SSH connection to {where}: {type(error).__name__}: {_short(error)}", _by_hand(at)
         )
 
@@ -331,7 +334,7 @@ def _socket(at: Endpoint, connect_s: float, deadline: float) -> Any:
         return sock
     where = f"{at.address}:{at.port}"
     if isinstance(last, ConnectionRefusedError):
-        raise Unreachable(
+        raise UnreachableError(
             f"connection refused at {where}: nothing listens there", "start sshd there, or mend ansible_port"
         )
     raise last
@@ -356,7 +359,7 @@ def _resolve(at: Endpoint, limit: float) -> list[Any]:
     except queue.Empty:
         found = OSError(f"name service did not answer within {limit:g} s")
     if isinstance(found, Exception):
-        raise Unreachable(
+        raise UnreachableError(
             f'the name "{at.address}" cannot be resolved: {_short(found)}',
             f"set ansible_host for {at.name} in the inventory, or mend DNS: getent hosts {at.address}",
         )
@@ -376,7 +379,7 @@ def _abort(client: paramiko.SSHClient, opened: list[Any]) -> None:
             transport.close()
 
 
-class CommandAborted(Exception):
+class AbortedError(Exception):
     """The remote command was ended by us or by the network; ``reason`` says which."""
 
     def __init__(self, reason: str) -> None:
@@ -391,18 +394,18 @@ def stream(
     the remote side ended the stream.
 
     Raises:
-        CommandAborted: the deadline or the size limit was reached, or the connection broke.
+        AbortedError: the deadline or the size limit was reached, or the connection broke.
     """
     transport = client.get_transport()
     if transport is None or not transport.is_active():
-        raise CommandAborted("the connection was cut")
+        raise AbortedError("the connection was cut")
     try:
         channel = transport.open_session(window_size=1 << 21, timeout=10)
         channel.exec_command(command)
         yield from _pump(channel, stdin, deadline, max_bytes)
     except (paramiko.SSHException, EOFError, OSError) as error:
         late = time.monotonic() >= deadline
-        raise CommandAborted(
+        raise AbortedError(
             "the time allowed for the host was used up"
             if late
             else f"the connection was cut ({_short(error)})"
@@ -421,19 +424,19 @@ def _pump(channel: paramiko.Channel, stdin: bytes, deadline: float, max_bytes: i
                 channel.recv_stderr(_CHUNK)
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CommandAborted("the time allowed for the host was used up")
+                raise AbortedError("the time allowed for the host was used up")
             channel.settimeout(min(left, 1.0))
             try:
                 data = channel.recv(_CHUNK)
             except TimeoutError:
                 continue
             if not data:
-                if channel.exit_status_ready() or channel.eof_received:
-                    return
-                raise CommandAborted("the connection was cut")
+                if channel.recv_exit_status() == -1:
+                    raise AbortedError("the connection was cut")
+                return
             received += len(data)
             if received > max_bytes:
-                raise CommandAborted(f"it sent more than {max_bytes:,} bytes")
+                raise AbortedError(f"it sent more than {max_bytes:,} bytes")
             yield data
 
 
@@ -443,11 +446,11 @@ def execute(
     """Status, standard output and standard error of one command.
 
     Raises:
-        CommandAborted: it took too long or sent too much, or the connection broke.
+        AbortedError: it took too long or sent too much, or the connection broke.
     """
     transport = client.get_transport()
     if transport is None or not transport.is_active():
-        raise CommandAborted("the connection was cut")
+        raise AbortedError("the connection was cut")
     end = time.monotonic() + timeout_s
     out, err = bytearray(), bytearray()
     try:
@@ -458,10 +461,10 @@ def execute(
                 while channel.recv_stderr_ready():
                     err += channel.recv_stderr(_CHUNK)
                 if len(out) + len(err) > max_bytes:
-                    raise CommandAborted(f"it printed more than {max_bytes:,} bytes")
+                    raise AbortedError(f"it printed more than {max_bytes:,} bytes")
                 left = end - time.monotonic()
                 if left <= 0:
-                    raise CommandAborted(f"it did not end within {timeout_s:g} s")
+                    raise AbortedError(f"it did not end within {timeout_s:g} s")
                 channel.settimeout(min(left, 0.2))
                 with contextlib.suppress(TimeoutError):
                     data = channel.recv(_CHUNK)
@@ -473,4 +476,4 @@ def execute(
                 err += data
             return channel.recv_exit_status(), bytes(out), bytes(err)
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise CommandAborted(f"the connection was cut ({_short(error)})") from None
+        raise AbortedError(f"the connection was cut ({_short(error)})") from None

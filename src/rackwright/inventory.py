@@ -145,6 +145,14 @@ def _read(text: str, source: str) -> _File:
             group, kind = _section(file, header[1].strip(), number)
         elif kind == "skip":
             continue
+        elif "{{" in line:
+            file.problem(
+                number,
+                "values are plain text",
+                _without_secrets(line),
+                "templates are evaluated by Ansible only",
+                "write the value itself",
+            )
         elif kind == "children":
             _child_line(file, group, line, number)
         elif kind == "vars":
@@ -190,7 +198,9 @@ def _child_line(file: _File, group: _Group, line: str, number: int) -> None:
 def _vars_line(file: _File, group: _Group, line: str, number: int) -> None:
     key, equals, value = line.partition("=")
     if not equals or not key.strip():
-        file.problem(number, "a line under :vars is key=value", f'"{line}"', "the value would be lost")
+        file.problem(
+            number, "a line under :vars is key=value", _without_secrets(line), "the value would be lost"
+        )
         return
     text = _value(file, value.strip(), number)
     if text is None:
@@ -200,7 +210,7 @@ def _vars_line(file: _File, group: _Group, line: str, number: int) -> None:
         file.problem(
             number,
             f"{name} must have one value in [{group.name}:vars]",
-            f'"{text}" after "{group.vars[name]}"',
+            _without_secrets(f"{name}={text}") + f", after a line with {name} above it",
             "it would be unclear which one holds",
             "remove one",
         )
@@ -218,24 +228,24 @@ def _value(file: _File, text: str, number: int) -> str | None:
             return str(ast.literal_eval(closed[1]))
         except (SyntaxError, ValueError):
             return closed[1][1:-1]
-    return _no_template(file, _without_comment(text), number)
+    return _without_comment(text)
 
 
 def _unterminated(file: _File, text: str, number: int) -> None:
-    file.problem(number, "a quoted value must end with its quote", text, "the rest of the line is part of it")
+    file.problem(
+        number,
+        "a quoted value must end with its quote",
+        _without_secrets(text),
+        "the rest of the line is part of it",
+    )
 
 
-def _no_template(file: _File, text: str, number: int) -> str | None:
-    if "{{" in text:
-        file.problem(
-            number,
-            "values are plain text",
-            f'"{text}"',
-            "templates are evaluated by Ansible only",
-            "write the value itself",
-        )
-        return None
-    return text
+_SECRET = re.compile(r"((?:pass|secret|token)[\w-]*\s*[= ]).*", re.IGNORECASE)
+
+
+def _without_secrets(text: str) -> str:
+    shown = _SECRET.sub(r"\1…", text)
+    return f'"{shown}"'
 
 
 def _without_comment(text: str) -> str:
@@ -251,12 +261,13 @@ def _host_line(file: _File, group: _Group, line: str, number: int) -> None:
         key, equals, value = word.partition("=")
         if not equals or not key:
             file.problem(
-                number, "after the host's name come key=value pairs", f'"{word}"', "it would mean nothing"
+                number,
+                "after the host's name come key=value pairs",
+                _without_secrets(word),
+                "it would mean nothing",
             )
             continue
-        text = _no_template(file, value, number)
-        if text is not None:
-            pairs[key] = (text, number)
+        pairs[key] = (value, number)
     pattern, port = _split_port(words[0])
     if port:
         pairs.setdefault("ansible_port", (port, number))
@@ -345,7 +356,7 @@ def _add_host(
             file.problem(
                 number,
                 f"{name} must have one value of {key}",
-                f'"{value}", and "{before[0]}" at line {before[1]}',
+                _without_secrets(f"{key}={value}") + f", another at line {before[1]}",
                 "it would be unclear which one holds",
                 "remove one",
             )
@@ -506,14 +517,15 @@ def _ssh_args(file: _File, values: Mapping[str, str], line: int) -> tuple[str | 
     """``UserKnownHostsFile`` and ``ProxyJump`` out of the ssh arguments; anything else is refused aloud."""
     options: dict[str, str] = {}
     for key in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        for name, value in _ssh_options(values.get(key, "")):
+        for written, value in _ssh_options(values.get(key, "")):
+            name = written.lower()
             if name in ("userknownhostsfile", "proxyjump"):
                 options.setdefault(name, value)
             elif (name, value) != ("stricthostkeychecking", "yes"):
                 file.problem(
                     line,
                     f"{key} may hold -o UserKnownHostsFile=… and -o ProxyJump=… only",
-                    f'"{name} {value}"'.replace(' "', '"'),
+                    f'"{written} {value}"'.replace(' "', '"'),
                     "an ssh option that is silently dropped would make a different connection",
                     "put it into ~/.ssh/config, which is honoured"
                     if name != "stricthostkeychecking"
@@ -532,10 +544,10 @@ def _ssh_options(text: str) -> Iterator[tuple[str, str]]:
         if word == "-o" and words:
             word = "-o" + words.pop(0)
         if word == "-J" and words:
-            yield "proxyjump", words.pop(0)
+            yield "ProxyJump", words.pop(0)
         elif word.startswith("-o"):
             name, _, value = re.sub(r"^([A-Za-z]+)\s*[= ]\s*", r"\1=", word[2:].strip()).partition("=")
-            yield name.lower(), value.strip()
+            yield name, value.strip()
         else:
             yield word, ""
 
@@ -577,15 +589,9 @@ def _plan_path(file: _File, path: Path, ancestors: Mapping[str, list[str]]) -> P
 
 def bind(inventory: Inventory, plan: Plan) -> Bound:
     """Put every host into its pool and rack of ``plan``."""
-    pools = {pool.name: pool for pool in plan.pools}
-    owner = {node.name: pool.name for pool in plan.pools for node in pool.nodes}
-    racks = {rack.name for rack in plan.racks()}
-    problems: list[Problem] = []
-    hosts = []
-    for host in inventory.hosts:
-        pool = _pool_of(inventory, host, pools, owner, problems)
-        rack = _rack_of(inventory, host, pool, owner, racks, problems) if pool else ""
-        hosts.append(replace(host, pool=pool.name if pool else "", rack=rack))
+    binder = _Binder(inventory, plan)
+    hosts = [binder.place(host) for host in inventory.hosts]
+    problems = binder.problems
     for pool in plan.pools:
         count = sum(h.pool == pool.name for h in hosts)
         if count > len(pool.nodes):
@@ -606,92 +612,75 @@ def _missing(plan: Plan, hosts: list[Host]) -> tuple[str, ...]:
     notes = []
     for pool in plan.pools:
         absent = [n.name for n in pool.nodes if n.name not in present]
-        spare = len(pool.nodes) - sum(h.pool == pool.name for h in hosts)
-        if absent and spare > 0:
+        if absent and len(pool.nodes) > sum(h.pool == pool.name for h in hosts):
             notes.append(f"pool {pool.name}: not in the inventory: {listing(absent)}")
     return tuple(notes)
 
 
-def _pool_of(
-    inventory: Inventory,
-    host: Host,
-    pools: Mapping[str, Pool],
-    owner: Mapping[str, str],
-    problems: list[Problem],
-) -> Pool | None:
-    where = f"{inventory.source}:{host.line} {host.name}"
-    known = listing(sorted(pools)) or "none"
-    named = host.vars.get("pool")
-    if named and named not in pools:
-        problems.append(
-            Problem(
-                where, "pool= must be a pool of the plan" + nearest(named, pools), f'"{named}"',
-                "the expected values are those of its pool", f"the plan's pools are: {known}",
-            )
-        )  # fmt: skip
-        return None
-    groups = [g for g in host.groups if g in pools]
-    candidates = [named] if named else groups or ([owner[host.name]] if host.name in owner else [])
-    if len(candidates) != 1:
-        problems.append(
-            Problem(
-                where,
-                "a host belongs to exactly one pool of the plan" if candidates else "must be in the plan",
-                listing(candidates)
-                if candidates
-                else "a host that is no node of it, in no group named as a pool",
-                "the expected values are those of its pool",
-                f"put it into a group named as its pool, or set pool=; the plan's pools are: {known}",
-            )
-        )
-        return None
-    pool = pools[candidates[0]]
-    if owner.get(host.name, pool.name) != pool.name:
-        problems.append(
-            Problem(
-                where, f"the plan has this node in pool {owner[host.name]}", f"pool {pool.name}",
-                "it would be judged by another pool's values", "move it, or size again",
-            )
-        )  # fmt: skip
-        return None
-    return pool
+class _Binder:
+    """Finds each host's place; what has none becomes a problem."""
 
+    def __init__(self, inventory: Inventory, plan: Plan) -> None:
+        self.source = inventory.source
+        self.problems: list[Problem] = []
+        self.pools = {pool.name: pool for pool in plan.pools}
+        self.owner = {node.name: pool.name for pool in plan.pools for node in pool.nodes}
+        self.racks = {rack.name for rack in plan.racks()}
+        self.known = f"the plan's pools are: {listing(sorted(self.pools)) or 'none'}"
 
-def _rack_of(
-    inventory: Inventory,
-    host: Host,
-    pool: Pool,
-    owner: Mapping[str, str],
-    racks: set[str],
-    problems: list[Problem],
-) -> str:
-    where = f"{inventory.source}:{host.line} {host.name}"
-    planned = next((n.rack for n in pool.nodes if n.name == host.name), None)
-    named = host.vars.get("rack")
-    if named and named not in racks:
-        problems.append(
-            Problem(
-                where, "rack= must be a rack of the plan" + nearest(named, racks), f'"{named}"',
-                "its power rating stands in the plan", f"the plan's racks are: {listing(sorted(racks)) or 'none'}",
+    def place(self, host: Host) -> Host:
+        pool = self._pool(host)
+        return replace(host, pool=pool.name if pool else "", rack=self._rack(host, pool) if pool else "")
+
+    def _problem(self, host: Host, rule: str, found: str, why: str, next_: str) -> None:
+        self.problems.append(Problem(f"{self.source}:{host.line} {host.name}", rule, found, why, next_))
+
+    def _pool(self, host: Host) -> Pool | None:
+        named = host.vars.get("pool")
+        why = "the expected values are those of its pool"
+        if named and named not in self.pools:
+            rule = "pool= must be a pool of the plan" + nearest(named, self.pools)
+            self._problem(host, rule, f'"{named}"', why, self.known)
+            return None
+        groups = [g for g in host.groups if g in self.pools]
+        owned = [self.owner[host.name]] if host.name in self.owner else []
+        candidates = [named] if named else groups or owned
+        if not candidates:
+            rule = "must be a node of the plan, or in a group named as a pool" + nearest(
+                host.name, self.owner
             )
-        )  # fmt: skip
-    elif named and planned and named != planned:
-        problems.append(
-            Problem(
-                where, f"the plan has this node in rack {planned}", f"rack={named}",
-                "the rack's power would be summed wrongly", "remove rack=, or size again",
-            )
-        )  # fmt: skip
-    elif not named and planned is None:
-        close = nearest(host.name, owner)
-        problems.append(
-            Problem(
-                where, f"must be a node of pool {pool.name} in the plan{close}", f'"{host.name}"',
-                "a host that the plan does not know stands in no rack",
-                "use the plan's node names, or set rack= to say where it stands",
-            )
-        )  # fmt: skip
-    return named or planned or ""
+            self._problem(host, rule, f'"{host.name}"', why, f"put it there, or set pool=; {self.known}")
+            return None
+        if len(candidates) > 1:
+            rule = "a host belongs to exactly one pool of the plan"
+            self._problem(host, rule, listing(candidates), why, f"set pool=; {self.known}")
+            return None
+        pool = self.pools[candidates[0]]
+        planned = self.owner.get(host.name, pool.name)
+        if planned != pool.name:
+            rule = f"the plan has this node in pool {planned}"
+            why = "it would be judged by another pool's values"
+            self._problem(host, rule, f"pool {pool.name}", why, "move it, or size again")
+            return None
+        return pool
+
+    def _rack(self, host: Host, pool: Pool) -> str:
+        planned = next((n.rack for n in pool.nodes if n.name == host.name), None)
+        named = host.vars.get("rack")
+        if named and named not in self.racks:
+            rule = "rack= must be a rack of the plan" + nearest(named, self.racks)
+            known = f"the plan's racks are: {listing(sorted(self.racks)) or 'none'}"
+            self._problem(host, rule, f'"{named}"', "its power rating stands in the plan", known)
+        elif named and planned and named != planned:
+            rule = f"the plan has this node in rack {planned}"
+            why = "the rack's power would be summed wrongly"
+            self._problem(host, rule, f"rack={named}", why, "remove rack=, or size again")
+        elif not named and planned is None:
+            rule = f"must be a node of pool {pool.name} in the plan" + nearest(host.name, self.owner)
+            why = "a host that the plan does not know stands in no rack"
+            next_ = "use the plan's node names, or set rack= to say where it stands"
+            self._problem(host, rule, f'"{host.name}"', why, next_)
+        return named or planned or ""
 
 
 def bound(inventory: Inventory, plan: Plan) -> Bound:

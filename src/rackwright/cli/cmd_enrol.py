@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--forks", type=click.IntRange(1, 512), default=32, show_default=True, help="Hosts at a time.")
 @click.option("--yes", is_flag=True, help="Record without asking.")
 def command(
+    *,
     hosts: Path,
     known_hosts: Path | None,
     ssh_config: Path | None,

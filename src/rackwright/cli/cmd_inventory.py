@@ -27,7 +27,7 @@ def command(plan_file: Path, output: Path | None, force: bool) -> None:
     if output.exists() and not force:
         raise CannotRun(
             Problem(
-                str(output), "must not exist yet", "an inventory", "addresses that people added would be lost",
+                str(output), "must not exist yet", "an inventory", "addresses added by hand would be lost",
                 f"rackwright inventory {plan_file} -o {output} --force",
             )
         )  # fmt: skip

@@ -75,6 +75,7 @@ def command(**options: Any) -> None:
 
 
 def _run(
+    *,
     hosts: Path,
     plan_file: Path | None,
     only: tuple[str, ...],
@@ -113,7 +114,7 @@ def _run(
     status = None
     try:
         results = runner.run(plan, inventory, selected, options, on_host=progress.host, notes=notes)
-    except runner.Interrupted as stop:
+    except runner.InterruptedRunError as stop:
         results, status = stop.results, 2
     finally:
         progress.end()
@@ -150,7 +151,7 @@ def _require_checks() -> None:
         raise CannotRun(
             Problem(
                 "preflight", "needs the checks and an SSH client library", f"no module {error.name}",
-                "hosts are checked over SSH", "pip install 'rackwright[checks]', and run it in the repository",
+                "hosts are checked over SSH", "pip install 'rackwright[checks]', then run in the repository",
             )
         ) from None  # fmt: skip
 
