@@ -157,6 +157,29 @@ def test_engine_flags_are_merged_and_checked() -> None:
         size(workload(overrides__engine_flags={"max-num-seqs": 4096}), CATALOG)
 
 
+def test_overrides_reach_the_command_line() -> None:
+    plan = size(
+        workload(
+            overrides__max_num_seqs=64, overrides__gpu_memory_utilization=0.8, overrides__tensor_parallel=8
+        ),
+        CATALOG,
+    )
+    args = plan.deployments[0].engine.roles[0].args
+    assert {"--max-num-seqs=64", "--gpu-memory-utilization=0.8", "--tensor-parallel-size=8"} <= set(args)
+    assert plan.deployments[0].estimate.concurrency <= 64
+
+
+def test_more_replicas_than_needed_are_honoured() -> None:
+    assert size(workload(overrides__replicas=7), CATALOG).deployments[0].layout.replicas == 7
+
+
+def test_a_pinned_image_loses_the_caution() -> None:
+    plan = size(workload(overrides__image_digest="sha256:" + "a" * 64), CATALOG)
+    assert plan.deployments[0].engine.image == "docker.io/vllm/vllm-openai@sha256:" + "a" * 64
+    assert "engine-image-unpinned" not in {c.id for c in plan.cautions}
+    assert "engine-image-unpinned" in {c.id for c in size(workload(), CATALOG).cautions}
+
+
 users = st.integers(min_value=1, max_value=300_000)
 machines = st.sampled_from(["hgx-h200-8", "hgx-h200-8-roce", "hgx-h100-8", "pro6000-2", "pro6000-1"])
 models = st.sampled_from(sorted(CATALOG.models))

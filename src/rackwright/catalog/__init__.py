@@ -113,11 +113,17 @@ def unknown_entry(known: Mapping[str, Entry], name: str, path: str, what: str) -
     """The problem that ``name`` is no entry of ``known``."""
     return Problem(
         path,
-        f"must be a {what} of the catalog{nearest(name, known)}",
+        f"must be {'an' if what[0] in 'aeiou' else 'a'} {what} of the catalog{_near(name, known)}",
         f'"{name}"',
         f"its figures are needed to size; the catalog has {listing(sorted(known))}",
         f"write one of those under {path}",
     )
+
+
+def _near(name: str, known: Mapping[str, Entry]) -> str:
+    """The nearest id; one that begins with ``name`` is nearer than one that merely looks alike."""
+    longer = [k for k in known if k.startswith(name)]
+    return nearest(longer[0], longer) if len(longer) == 1 else nearest(name, known)
 
 
 @cache

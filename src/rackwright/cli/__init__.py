@@ -66,7 +66,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         group.main(args=args, prog_name="rackwright", standalone_mode=True)
     except RackwrightError as error:
-        click.echo(str(error), err=True)
+        click.echo("\n".join(str(problem) for problem in error.problems), err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from rackwright.catalog import load_catalog
+from rackwright.errors import RackwrightError
 from rackwright.plan import Plan, save_plan
 from rackwright.sizing.size import size
 from rackwright.workload import load_workload
+from rackwright.yamlio import Document, load_yaml
 
 
 @click.command(
@@ -23,13 +26,27 @@ from rackwright.workload import load_workload
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of the summary.")
 def command(workload: Path, output: Path | None, as_json: bool) -> None:
-    plan = size(load_workload(workload), load_catalog())
+    asked = load_workload(workload)
+    try:
+        plan = size(asked, load_catalog())
+    except RackwrightError as error:
+        raise _located(error, load_yaml(workload)) from None
     if output is not None:
         save_plan(plan, output)
     if as_json:
         click.echo(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
         return
     click.echo("\n".join(summary(plan, workload, output)))
+
+
+def _located(error: RackwrightError, document: Document) -> RackwrightError:
+    """The same error with file and line before each path of the workload."""
+    error.problems = tuple(
+        replace(p, where=" ".join((document.place(path.split(".")), *rest)))
+        for p in error.problems
+        for path, *rest in (p.where.split(" "),)
+    )
+    return error
 
 
 def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:

@@ -466,7 +466,7 @@ def suppress_problems(workload: Workload) -> Iterator[Problem]:
                 f"overrides.suppress.{name}",
                 f"must name a caution{nearest(name, CAUTIONS)}",
                 f'"{name}"',
-                f"there are {listing(sorted(CAUTIONS), 40)}",
+                f"there are {listing(sorted(CAUTIONS))}",
                 "correct the name, or drop it",
             )
         elif len(reason.strip()) < MINIMUM_REASON:

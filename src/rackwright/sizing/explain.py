@@ -509,7 +509,7 @@ def _limits(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.max_num_seqs",
         got.max_num_seqs,
-        "the planned concurrency of a replica",
+        "the override, else the planned concurrency of a replica",
         {"estimate.concurrency": f.deployment.estimate.concurrency},
         OWN,
     )

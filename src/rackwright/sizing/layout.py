@@ -15,6 +15,7 @@ from typing import Literal
 from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
 from rackwright.errors import Infeasible, InputErrors, Problem
 from rackwright.sizing.estimate import (
+    KV_SHARE,
     RED_LINE_BANDWIDTH,
     RED_LINE_MEMORY,
     Bounds,
@@ -61,11 +62,15 @@ class Stand:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One layout that stands: its memory, its planned concurrency, and what the estimator says there."""
+    """One layout that stands: its memory, its planned concurrency, and what the estimator says there.
+
+    ``max_num_seqs``: what the engine is told; the planned concurrency unless overridden.
+    """
 
     shape: Shape
     memory: Memory
     sequences: int
+    max_num_seqs: int
     at: Estimated
     bound_by: Limit | None
     stream_share: float
@@ -145,6 +150,8 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
         return Refusal(
             tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need / held.total, "% of memory")
         )
+    if held.share > RED_LINE_MEMORY:
+        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * held.share, "% of memory"))
     share = bandwidth_share(shape, stream_rate(workload))
     if share > RED_LINE_BANDWIDTH:
         return Refusal(tp, pp, Limit("red line 2", RED_LINE_BANDWIDTH * 100, 100 * share, "% of bandwidth"))
@@ -156,7 +163,12 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
         return Refusal(tp, pp, limit)
     planned = most if most < SEQUENCE_STEP else most // SEQUENCE_STEP * SEQUENCE_STEP
     at = estimate(shape, Point(demand.input_tokens, demand.output_tokens, planned))
-    return Candidate(shape, held, planned, at, limit, share)
+    asked = workload.overrides.max_num_seqs
+    if asked is not None:
+        resident = asked * (demand.input_tokens + demand.output_tokens / 2)
+        if resident > KV_SHARE * held.kv_tokens:
+            return Refusal(tp, pp, Limit("kv cache", KV_SHARE * held.kv_tokens, resident, "tokens"))
+    return Candidate(shape, held, planned, asked or planned, at, limit, share)
 
 
 def choose(stand: Stand, demand: Demand) -> Chosen:
@@ -264,14 +276,18 @@ def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErr
         for name in ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
         if getattr(overrides, name) is not None
     ]
-    best = _best(limit)
+    best = _best(limit, stand.workload)
+    asked = f"{_plain(limit.bound)} {limit.unit}"
+    what = f"TP {nearest_one.tp} × PP {nearest_one.pp} of {stand.model.name} {stand.quantisation}"
+    red_line = limit.name.startswith("red line")
     problem = Problem(
         f"overrides.{forced[0]}" if forced else where,
-        f"must keep {limit.name} ({limit.bound:,.4g} {limit.unit})",
-        f"{limit.reached:,.4g} {limit.unit} at best, with TP {nearest_one.tp} × PP {nearest_one.pp} of "
-        f"{stand.model.name} {stand.quantisation} on {stand.machine.name}",
+        f"must keep {limit.name} ({asked})" if red_line or forced else f"must be reachable ({asked})",
+        f"{_plain(limit.reached)} {limit.unit} at best, with {what} on {stand.machine.name}",
         _REASONS[limit.name],
-        _ADVICE[limit.name] if not forced else f"drop overrides.{forced[0]}, or " + _ADVICE[limit.name],
+        (f"drop overrides.{forced[0]}, or " if forced else "")
+        + _ADVICE[limit.name]
+        + (f" to {best}" if limit.name == "red line 2" else ""),
     )
     return InputErrors(problem) if forced else Infeasible(problem, constraint=where, best=best)
 
@@ -282,7 +298,7 @@ _REASONS = {
     "slo.tpot_p50": "one request alone already takes longer for a token",
     "slo.ttft_p95": "one prompt alone already takes longer",
     "slo.e2e_p95": "one request alone already takes longer",
-    "kv cache": "not even one request finds room for its KV cache",
+    "kv cache": "requests beyond the KV cache are preempted and computed again",
     "sequences": "no request may run",
 }
 
@@ -292,10 +308,16 @@ def _stage(refusal: Refusal) -> int:
     return {"red line 1": 2, "red line 2": 1}.get(refusal.limit.name, 0)
 
 
-def _best(limit: Limit) -> str:
+def _best(limit: Limit, workload: Workload) -> str:
+    """The best achievable value of what binds; for red line 2 the time a token that keeps it."""
     if limit.name == "red line 2":
-        return f"{1000 / (1000 * limit.bound / limit.reached):.3g} × the asked time a token"
-    return f"{limit.reached:,.4g} {limit.unit}"
+        return f"{math.ceil(10 * workload.slo.tpot_p50 * limit.reached / limit.bound) / 10:g} ms"
+    return f"{_plain(limit.reached)} {limit.unit}"
+
+
+def _plain(value: float) -> str:
+    """Four digits, and never an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _no_division(stand: Stand) -> InputErrors:

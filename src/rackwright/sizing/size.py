@@ -220,7 +220,8 @@ def _fabric_problems(workload: Workload, machine: Machine, catalog: Catalog) -> 
     return [
         Problem(
             "hardware.fabric",
-            f'must be "none" or what the machine has ("{has}")',
+            'must be "none"'
+            + (f' or what the machine has ("{has}")' if layer else ", since the machine has none"),
             f'"{asked}" on {machine.id}',
             "ranks across nodes would find no such network",
             f"use machine {listing(others)}" if others else f'set it to "{has}"',
@@ -421,7 +422,7 @@ def _serve(decided: Decided) -> vllm.Serve:
         tp=candidate.shape.tp,
         pp=candidate.shape.pp,
         context=int(stand.workload.model.context),
-        max_num_seqs=candidate.sequences,
+        max_num_seqs=candidate.max_num_seqs,
         max_queued=vllm.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
         batched_tokens=batched_tokens(stand),
         utilization=candidate.memory.utilization,
