@@ -124,6 +124,8 @@ def _disruption_budget(
         metadata=model.metadata(served.name, "engine", namespace=model.namespace),
         spec=k8s.policy.v1.PodDisruptionBudgetSpecArgs(
             max_unavailable=served.deployment.disruption_max_unavailable,
+            # A pod that never became ready serves nobody; it must not keep its node from being drained.
+            unhealthy_pod_eviction_policy="AlwaysAllow",
             selector=_labels(served.selector),
         ),
         opts=pulumi.ResourceOptions(parent=parent),

@@ -1,0 +1,158 @@
+"""The validator of custom resources, on a schema of its own and on the real ones where they are present."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rackwright.crds import Definition, Schemas, load_schemas
+from rackwright.errors import CannotRun
+from tests.golden import SHARED
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["name", "mode"],
+            "properties": {
+                "name": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 5},
+                "mode": {"type": "string", "default": "a", "enum": ["a", "b"]},
+                "count": {"type": "integer", "minimum": 1, "maximum": 8},
+                "share": {"type": "number"},
+                "on": {"type": "boolean"},
+                "size": {"x-kubernetes-int-or-string": True},
+                "maybe": {"type": "string", "nullable": True},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "items": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": 2,
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                },
+            },
+        }
+    },
+}
+SCHEMAS = Schemas({"example.dev/v1/Thing": Definition("Thing", True, False, SCHEMA)})
+
+
+def violations(namespace: str | None = "here", **spec: Any) -> list[str]:
+    metadata = {"name": "t", "namespace": namespace} if namespace else {"name": "t"}
+    content = {"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": metadata}
+    found = SCHEMAS.violations({**content, "spec": {"name": "abc", **spec}})
+    assert found is not None
+    return [str(violation) for violation in found]
+
+
+def test_a_right_object_has_no_violation() -> None:
+    assert violations(
+        mode="b", count=8, share=0.5, on=True, size="10%", maybe=None, free={"any": [1]},
+        labels={"a": "b"}, items=[{"name": "x"}, {"name": "y"}],
+    ) == []  # fmt: skip
+    assert violations(size=3, share=1) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"nmae": "x"}, 'spec must be a known field (did you mean "name"?), found "nmae"'),
+        ({"mode": "c"}, 'spec.mode must be one of a, b, found "c"'),
+        ({"name": "AB"}, 'spec.name must match ^[a-z]+$, found "AB"'),
+        ({"name": "a"}, 'spec.name must have at least 2 characters, found "a"'),
+        ({"name": "abcdef"}, "spec.name must have at most 5 characters, found 6"),
+        ({"count": 0}, "spec.count must be at least 1, found 0"),
+        ({"count": 9}, "spec.count must be at most 8, found 9"),
+        ({"count": "8"}, 'spec.count must be of type integer, found "8"'),
+        ({"count": True}, "spec.count must be of type integer, found true"),
+        ({"on": "true"}, 'spec.on must be of type boolean, found "true"'),
+        ({"size": 1.5}, "spec.size must be an integer or a string, found 1.5"),
+        ({"size": True}, "spec.size must be an integer or a string, found true"),
+        ({"name": None}, "spec.name must not be null, found null"),
+        ({"labels": {"a": 1}}, "spec.labels.a must be of type string, found 1"),
+        ({"items": []}, "spec.items must have at least 1 items, found 0"),
+        ({"items": [{}, {}, {}]}, "spec.items must have at most 2 items, found 3"),
+        ({"items": [{"name": "x"}, {"name": "x"}]}, 'spec.items[1] must not repeat an item, found ["x"]'),
+    ],
+)
+def test_a_violation_says_where_what_and_found(spec: dict[str, Any], text: str) -> None:
+    assert text in violations(**spec)
+
+
+def test_what_is_missing_is_named_and_a_default_is_enough() -> None:
+    content = {"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}
+    assert [str(v) for v in SCHEMAS.violations({**content, "spec": {}}) or ()] == [
+        "spec.name must be given, found nothing"
+    ]
+    assert [str(v) for v in SCHEMAS.violations(content) or ()] == ["spec must be given, found nothing"]
+
+
+def test_scope_is_checked() -> None:
+    assert violations(None) == ["metadata.namespace must be given for a namespaced kind, found nothing"]
+
+
+def test_a_kind_without_a_schema_is_not_validated() -> None:
+    assert SCHEMAS.violations({"apiVersion": "example.dev/v2", "kind": "Thing"}) is None
+
+
+def test_definitions_are_read_from_manifests_lists_and_tables(tmp_path: Path) -> None:
+    shape = {"openAPIV3Schema": SCHEMA}
+    definition = {
+        "kind": "CustomResourceDefinition",
+        "spec": {
+            "group": "example.dev",
+            "scope": "Cluster",
+            "names": {"kind": "Thing"},
+            "versions": [
+                {"name": "v1", "served": True, "schema": shape},
+                {"name": "v0", "served": False, "schema": shape},
+                {
+                    "name": "v1beta1",
+                    "served": True,
+                    "deprecated": True,
+                    "schema": {"openAPIV3Schema": SCHEMA},
+                },
+            ],
+        },
+    }
+    (tmp_path / "list.yaml").write_text(yaml.safe_dump({"kind": "List", "items": [definition]}))
+    (tmp_path / "README.md").write_text("not a manifest")
+    assert sorted(load_schemas(tmp_path).definitions) == ["example.dev/v1/Thing", "example.dev/v1beta1/Thing"]
+    old = {"apiVersion": "example.dev/v1beta1", "kind": "Thing", "metadata": {}, "spec": {"name": "abc"}}
+    assert "must not be a deprecated version" in str((load_schemas(tmp_path).violations(old) or [""])[0])
+    table = {"a.dev/v1/B": {"schema": {"type": "object"}, "scope": "Cluster", "deprecated": False}}
+    (tmp_path / "crd-schemas.json.gz").write_bytes(gzip.compress(json.dumps(table).encode()))
+    assert len(load_schemas(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(None, "no such directory"), ("", "no CustomResourceDefinition"), ("a: [", "ParserError")],
+)
+def test_an_unusable_directory_is_one_clear_error(tmp_path: Path, content: str | None, found: str) -> None:
+    place = tmp_path / "crds"
+    if content is not None:
+        place.mkdir()
+        (place / "x.yaml").write_text(content)
+    with pytest.raises(CannotRun, match=found):
+        load_schemas(place)
+
+
+@pytest.mark.skipif(not (SHARED / "crds").is_dir(), reason="no real schemas beside the checkout")
+def test_real_schemas_accept_the_real_example_objects() -> None:
+    schemas = load_schemas(SHARED / "crds")
+    seen = 0
+    for path in sorted((SHARED / "reference" / "objects").glob("*.yaml")):
+        for content in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            assert schemas.violations(content) == [], (path.name, content["kind"])
+            seen += 1
+    assert seen > 30
