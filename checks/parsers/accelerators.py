@@ -90,8 +90,10 @@ def parse_npu_smi(text: str) -> Reading:
         stripped = line.strip()
         if re.match(r"^\|\s*NPU\s+Chip\s*\|\s*Process", stripped):
             break
-        if re.match(r"^\+[=+]+\+$", stripped):
+        if re.match(r"^\+[=+]+\+$", stripped) or re.match(r"^\|\s*Chip\b.*\bBus-Id", stripped):
             started = True
+            if not devices and stripped.startswith("|"):
+                continue
         if re.match(r"^\+[-=+]+\+$", stripped):
             if open_row:
                 reading.truncated(f"NPU {devices[-1]['index']} has no second line")

@@ -181,13 +181,11 @@ def parse_rocm_smi(text: str) -> Reading:
     if "End of ROCm SMI Log" not in text:
         reading.truncated("the line End of ROCm SMI Log is missing")
     reading.facts["gpus"] = [gpus[index] for index in sorted(gpus)]
-    labels: dict[int, set[str]] = {}
-    for line in lines:
-        match = _LINE.match(line)
-        if match:
-            labels.setdefault(int(match.group(1)), set()).add(match.group(2))
-    if labels and any(found != labels[min(labels)] for found in labels.values()):
-        reading.truncated("the GPUs have different lines")
+    first = reading.facts["gpus"][0]
+    for gpu in reading.facts["gpus"][1:]:
+        differ = [name for name in _GPU if (gpu[name] is None) != (first[name] is None)]
+        if differ and gpu["product"] == first["product"]:
+            reading.truncated(f"GPU {gpu['index']} and GPU {first['index']} differ in {', '.join(differ)}")
     _finish(reading, reading.facts["gpus"])
     return reading
 

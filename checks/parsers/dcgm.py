@@ -209,9 +209,7 @@ def parse_dcgmi_nvlink(text: str) -> Reading:
         elif owner and _LETTERS.match(line) and line.strip():
             _link_row(reading, gpus, owner, line.split())
             owner = ("", 0) if owner[0] else owner
-        elif line.strip() and not re.match(
-            r"^\s*(?:[+|]|GPUs:|NvSwitches:|Key:|No NvSwitches|Up=U|\(?U[ =-])", line
-        ):
+        elif line.strip() and not re.match(r"^\s*(?:[+|]|GPUs:|NvSwitches:|Key:|No NvSwitches|Up=U)", line):
             error = error_code(line)
             if error:
                 reading.reject(error[0], error[1], line.strip())
@@ -241,6 +239,8 @@ def _link_row(reading: Reading, gpus: list[Facts], owner: tuple[str, int], lette
     down = [number for number, letter in enumerate(letters) if letter == "D"]
     if down:
         reading.problem("nvlink-links", where, f"{where}: links down: {', '.join(map(str, down))}")
+    if len(letters) % 6:  # 6, 12 or 18 links of a generation, those a board lacks as _
+        reading.truncated(f"{len(letters)} links: {' '.join(letters)}", where)
     if owner[0] != "gpu":
         return
     gpus.append(

@@ -79,6 +79,14 @@ _CA = re.compile(r"^CA '([^']+)'\s*$")
 _CA_PORT = re.compile(r"^\s*Port (\d+):\s*$")
 _PAIR = re.compile(r"^\s+([A-Za-z][\w /.-]*?):\s*(.*?)\s*$")
 _LAYERS = ("InfiniBand", "Ethernet", "Unspecified", "Unknown")
+
+
+def _check_layer(reading: Reading, port: Facts) -> None:
+    layer = port["link_layer"] or "-"
+    if layer not in _LAYERS and any(known.startswith(layer) for known in _LAYERS):
+        reading.truncated(f"cut: link layer {layer}", _name(port))
+
+
 _IBSTAT_NEEDS = ("state", "physical state", "rate", "base lid", "sm lid", "link layer")
 
 
@@ -148,9 +156,7 @@ def _ibstat_device(
         port["state"] = fields.get("state") or None
         port["physical_state"] = fields.get("physical state") or None
         port["link_layer"] = fields.get("link layer") or None
-        layer = port["link_layer"] or "-"
-        if layer not in _LAYERS and any(known.startswith(layer) for known in _LAYERS):
-            reading.truncated(f"cut: Link layer: {layer}", where)
+        _check_layer(reading, port)
         if fields.get("rate"):
             port["rate_gbps"] = _rate(reading, where, fields["rate"])
         if fields.get("base lid"):
@@ -212,6 +218,7 @@ def parse_ibstatus(text: str) -> Reading:
                 if not port[fact]:
                     reading.truncated(f"{where}: {name} is cut", where)
         port["link_layer"] = fields.get("link_layer") or None
+        _check_layer(reading, port)
         if fields.get("rate"):
             port["rate_gbps"] = _rate(reading, where, fields["rate"])
         for fact, name in (("lid", "base lid"), ("sm_lid", "sm lid")):
@@ -367,7 +374,7 @@ def parse_rdma_statistic(text: str) -> Reading:
 
 # --- sysfs --------------------------------------------------------------------------------------------------
 
-_SYSFS = re.compile(r"^(?:\S*?/)?([\w.-]+)/(?:ports/(\d+)/)?([\w/.-]+?):\s?(.*)$")
+_SYSFS = re.compile(r"^(?:\S*?\binfiniband/|\./)?([\w.-]+)/(?:ports/(\d+)/)?([\w/.-]+?):\s?(.*)$")
 _SYSFS_NUMBERS = ("lid", "sm_lid")
 
 
@@ -430,6 +437,7 @@ def _sysfs_value(reading: Reading, port: Facts, name: str, value: str) -> None:
         port["rate_gbps"] = _rate(reading, where, value)
     elif name == "link_layer":
         port["link_layer"] = value or None
+        _check_layer(reading, port)
     elif name in _SYSFS_NUMBERS:
         port[name] = _number(reading, where, value)
     elif name.startswith("gid_attrs/ndevs/") and value:

@@ -33,6 +33,12 @@ _TIMES: tuple[re.Pattern[str], ...] = (
         + _ISO
         + r")\] ?(?P<rest>.*)$"
     ),
+    # dmesg -H, --time-format reltime or delta
+    re.compile(
+        rf"^(?:\w+ *:\w+ *: *)?\[ *(?P<time>{_MONTH} ?\d+ \d\d:\d\d|[+<] *\d+\.\d+>?)\] ?(?P<rest>.*)$"
+    ),
+    # journalctl -o short-full and short-unix
+    re.compile(r"^(?P<time>(?:\w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+|\d{9,10}\.\d+)) +(?P<rest>.*)$"),
     # dmesg --time-format iso, with or without -x
     re.compile(rf"^(?:<\d+>)?(?:\w+ *:\w+ *: *)?(?P<time>{_ISO}):? +(?P<rest>.*)$"),
     # syslog, journalctl (with or without a year)
@@ -128,7 +134,8 @@ def split_time(line: str) -> tuple[str | None, str, bool]:
     match = _LEVELLED.match(line)
     if match:
         return None, match.group("rest"), True
-    if re.match(r"^ (?:SUBSYSTEM|DEVICE)=", line):  # second line of a kmsg record
+    # the second line of a kmsg record, and journalctl's marks
+    if re.match(r"^ (?:SUBSYSTEM|DEVICE)=|^-- .* --$|^-- Logs begin at", line):
         return None, line, True
     return None, line, False
 
@@ -221,10 +228,12 @@ def _read(text: str) -> tuple[_Log, list[tuple[str | None, str, bool]]]:
     log, spare = _Log(), _Log()  # spare: announcements that count where nothing better is logged
     for time, message, _shaped in lines:
         _event(log, spare, time, message[:8000])
+    better = list(log.events.values())
     for key, event in spare.events.items():
-        if not any(
-            found.kind == event.kind for found in log.events.values() if found not in spare.events.values()
-        ):
+        known = [found for found in better if found.kind == event.kind]
+        if event.device is not None:
+            known = [found for found in known if found.device == event.device]
+        if not any(found.severity == "fatal" or event.severity != "fatal" for found in known):
             log.events[key] = event
     return log, lines
 
@@ -363,7 +372,9 @@ def _shape_counts(text: str) -> tuple[int, int, int, int]:
 
 
 def _sniff_fm(text: str) -> int:
-    if re.search(r"\bnv-fabricmanager\[|nvidia-fabricmanager", text[:20_000]):
+    lines = [line for line in text.split("\n")[:300] if line.strip()]
+    about = sum(bool(re.search(r"fabric ?manager", line, re.I)) and split_time(line)[2] for line in lines)
+    if about and about * 2 >= len(lines):
         return 88
     head = "\n".join(text.split("\n")[:40])
     shape = rf"^\[{_MONTH} +\d+ \d{{4}} \d\d:\d\d:\d\d\] \[\w+\] \[tid \d+\]"

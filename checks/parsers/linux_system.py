@@ -82,6 +82,9 @@ def parse_cmdline(text: str) -> Reading:
     if error_code(lines[0]) or not words or not all(_PARAMETER.match(word) for word in words):
         nothing_read(reading, text, "kernel command line")
         return reading
+    if not any("=" in word or word in {"ro", "rw", "quiet", "splash"} for word in words):
+        nothing_read(reading, text, "kernel command line")
+        return reading
     parameters: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")

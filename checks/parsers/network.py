@@ -178,7 +178,7 @@ def parse_mlnx_qos(text: str) -> Reading:
         elif error_code(line):
             code, where = error_code(line) or ("", "")
             reading.reject(code, where, stripped)
-        elif in_map and stripped and not re.match(r"^[A-Z][\w ()]*:", stripped):
+        elif in_map and stripped and (stripped.startswith("prio") or not re.match(r"\w[\w ()]*:", stripped)):
             reading.unknown(line)
     if facts["trust"] is None:
         reading.truncated("no trust state")

@@ -112,7 +112,8 @@ def _header_at(lines: list[str]) -> int | None:
             continue
         names = [column_name(cell) for cell in _cells(line)]
         known = sum(_is_known(name) for name in names)
-        if known and known * 2 >= len(names):
+        dotted = sum(bool(re.fullmatch(r"[a-z_0-9]+(?:[._][a-z_0-9]+)+", name)) for name in names)
+        if known and max(known, dotted) * 2 >= len(names):
             return number
     return None
 
@@ -239,10 +240,11 @@ def parse_nvidia_smi_csv(text: str) -> Reading:
         found = error_code(line)
         if found:
             reading.problem(found[0], found[1], line.strip())
-        elif number < at or re.match(r"\s*(?:warning|note|#)", line, re.I):
+        if found and len(cells) <= 2:
             continue
-        else:
-            reading.unknown(f"{len(cells)} cells under {len(columns)} columns: {line}", f"line {number + 1}")
+        if not found and (number < at or re.match(r"\s*(?:warning|note|#)", line, re.I)):
+            continue
+        reading.unknown(f"{len(cells)} cells under {len(columns)} columns: {line}", f"line {number + 1}")
     for position, row in enumerate(rows):
         index = split_number(row.get("index", ""))
         where = f"gpu {index[0] if index else position}"

@@ -79,6 +79,9 @@ def parse_nvidia_smi_nvlink(text: str) -> Reading:
         reading.problems.clear()
         nothing_read(reading, text, "nvidia-smi nvlink -s")
         return reading
+    last = text.rsplit("\n", 1)[-1]
+    if last and not last.strip():
+        reading.truncated("the last line is cut")
     for gpu_facts, found in zip(gpus, links, strict=True):
         _finish(reading, gpu_facts, found)
     reading.facts["gpus"] = gpus

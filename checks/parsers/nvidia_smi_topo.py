@@ -217,10 +217,9 @@ def _fill(
     _check_links(reading, gpu_names, links)
     for row in [*gpu_names, *nic_names]:
         for column in devices:
-            if column in rows and row in rows and cell(row, column) != cell(column, row):
-                reading.contradiction(
-                    f"{row}-{column} is {cell(row, column)}, the other way {cell(column, row)}"
-                )
+            there, back = cell(row, column), cell(column, row)
+            if there and back and there != back:
+                reading.contradiction(f"{row}-{column} is {there}, the other way {back}")
 
 
 def _check_links(reading: Reading, names: list[str], links: list[list[str | None]]) -> None:

@@ -63,7 +63,7 @@ def _head(reading: Reading, address: str, rest: str) -> Facts:
         ids = _IDS.findall(named.group(3))
         if ids:
             device["vendor_id"], device["device_id"] = ids[-1][0].lower(), ids[-1][1].lower()
-    elif ": " in rest:
+    elif re.search(r": \S", rest):
         device["class"] = rest.split(": ", 1)[0].strip()
     else:
         reading.unknown(f"{address} {rest}", address)
