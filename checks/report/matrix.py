@@ -20,10 +20,11 @@ from checks.report.text import clean, natural, one_line, shorten
 from rackwright.plan import Plan
 from rackwright.verdict import Result, Results, Status
 
-EXCERPT_OF_FINDING = 4_000
-EXCERPT_OF_PASS = 400
-PASS_BUDGET = 4_000_000
-"""Characters of evidence of passed checks that a page carries; beyond it only their first line is kept."""
+EXCERPTS = {True: (400, 0), False: (4_000, 600)}
+"""Characters of one output that a page carries, of passed checks and of the others: usually, and where they
+are too many for a browser. The results file keeps them whole."""
+BUDGET = 4_000_000
+"""Characters of outputs in a page, for each of both kinds."""
 
 Row = tuple[str, str, str, str]
 """Kind (pool, rack, host), name, pool, rack."""
@@ -138,20 +139,24 @@ def _column(name: str, on_hosts: bool, results: Results, registry: Registry) -> 
     }
 
 
+def _limit(results: Results, passed: bool) -> int:
+    usual, small = EXCERPTS[passed]
+    outputs = {e.excerpt for r in results.results if (r.status is Status.PASS) is passed for e in r.evidence}
+    return usual if sum(min(len(text), usual) for text in outputs) <= BUDGET else small
+
+
 def _encoder(results: Results, strings: Table) -> Callable[[Result], tuple[Any, ...]]:
     waiting = open_readings(results.results)
-    passes = (r for r in results.results if r.status is Status.PASS)
-    volume = sum(min(len(e.excerpt), EXCERPT_OF_PASS) for r in passes for e in r.evidence)
-    limit_of_pass = EXCERPT_OF_PASS if volume <= PASS_BUDGET else 80
+    limits = {passed: _limit(results, passed) for passed in EXCERPTS}
 
     def text(value: str) -> int:
         return strings.add(clean(value))
 
     def encode(result: Result) -> tuple[Any, ...]:
         state = UNREACHABLE if result.subject in results.unreachable else display_state(result, waiting)
-        limit = limit_of_pass if result.status is Status.PASS else EXCERPT_OF_FINDING
+        limit = limits[result.status is Status.PASS]
         evidence = tuple(
-            (text(e.command), -1 if e.rc is None else e.rc, text(shorten(e.excerpt, limit)))
+            (text(e.command), -1 if e.rc is None else e.rc, text(shorten(e.excerpt, limit) if limit else ""))
             for e in result.evidence
         )
         return (

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from checks.registry import Check
 from checks.report.findings import SYMBOLS, UNREACHABLE, WORDS, Finding, Group, Report, Verdict, examine
-from checks.report.text import clean, display_width, duration, folded, plural, wrap
+from checks.report.text import clean, display_width, duration, folded, is_prose, plural, wrap
 from rackwright.verdict import Results, Status
 
 COLUMNS = 100
@@ -145,7 +145,7 @@ class _Writer:
     def _command(self, label: str, command: str) -> Iterator[str]:
         """A command to copy: whole where it fits, else continued so that pasting all lines still works."""
         room = self.columns - len(_INDENT) - _LABEL - 1
-        if display_width(command) <= room or _is_prose(command):
+        if display_width(command) <= room or is_prose(command):
             yield from self._field(label, command)
         elif display_width(command) + len(_INDENT) <= self.columns:
             yield from self._field(label, "")
@@ -238,10 +238,6 @@ class _Writer:
 
 def folded_count(finding: Finding) -> str:
     return plural(len(finding.subjects), finding.scope)
-
-
-def _is_prose(text: str) -> bool:
-    return text.rstrip().endswith(".") or ", then " in text or ". " in text
 
 
 def continued(command: str, columns: int) -> list[str]:

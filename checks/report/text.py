@@ -52,6 +52,11 @@ def remedy_parts(remedy: str) -> tuple[str, str]:
     return clean(command.strip()), one_line(note)
 
 
+def is_prose(text: str) -> bool:
+    """Whether a remedy is a sentence for a person instead of a command."""
+    return text.rstrip().endswith(".") or ", then " in text or ". " in text
+
+
 def duration(seconds: float) -> str:
     """``41.2 s``, ``3 min 5 s``, ``1 h 2 min``."""
     if seconds < 60:

@@ -1,0 +1,103 @@
+"""Show the results of a run as one HTML page, or as Markdown for a ticket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rackwright.errors import InputErrors, Problem
+
+if TYPE_CHECKING:
+    from rackwright.plan import Plan
+    from rackwright.verdict import Results
+
+
+@click.command(
+    name="report",
+    help=__doc__,
+    epilog="Exit status: 0 written (whatever the verdict), 2 the results or the plan cannot be read.",
+)
+@click.argument("results", metavar="RESULTS.json", type=click.Path(path_type=Path))
+@click.option(
+    "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan of the run: adds racks and power."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File (default: the results' name with .html; Markdown: standard output).",
+)
+@click.option("--markdown", is_flag=True, help="Markdown instead of HTML.")
+def command(results: Path, plan_file: Path | None, output: Path | None, markdown: bool) -> None:
+    from checks import registry
+    from checks.report import html
+    from checks.report import markdown as ticket
+
+    found = read_results(results)
+    checks = registry.load()
+    plan = _plan_of(found, plan_file) if plan_file else None
+    if markdown:
+        text = ticket.summary(found, checks)
+        if output is None:
+            click.echo(text, nl=False)
+            return
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    else:
+        output = output or results.with_suffix(".html")
+        html.write(found, checks, plan, output)
+    click.echo(f"wrote {output}", err=True)
+
+
+def read_results(path: Path) -> Results:
+    """The results in ``path``.
+
+    Raises:
+        CannotRun: the file cannot be read.
+        InputErrors: it holds something else.
+    """
+    from pydantic import ValidationError
+
+    from rackwright.verdict import RESULTS_SCHEMA, Results
+    from rackwright.yamlio import dotted_path, read_text
+
+    again = "rackwright preflight --hosts hosts.ini"
+    text = read_text(path, again)
+    try:
+        return Results.from_json(text)
+    except ValidationError as error:
+        problems = [
+            Problem(
+                f"{path} {dotted_path(item['loc'])}".rstrip(), item["msg"][:1].lower() + item["msg"][1:],
+                type(item.get("input")).__name__, f"a report is a view of {RESULTS_SCHEMA}", again,
+            )
+            for item in error.errors()[:10]
+        ]  # fmt: skip
+        raise InputErrors(problems) from None
+    except ValueError as error:
+        why = "the file is cut or is something else"
+        raise InputErrors(Problem(str(path), "must be JSON", str(error), why, again)) from None
+
+
+def _plan_of(results: Results, path: Path) -> Plan:
+    """The plan in ``path``, if it is the one that the run was judged by.
+
+    Raises:
+        InputErrors: it is another plan.
+    """
+    from rackwright.plan import load_plan
+
+    plan = load_plan(path)
+    if results.plan_digest and plan.digest != results.plan_digest:
+        raise InputErrors(
+            Problem(
+                str(path),
+                f"must be the plan of the run ({results.plan}, digest {results.plan_digest[:12]})",
+                f"{plan.header.name}, digest {plan.digest[:12]}",
+                "ratings and racks of another plan would stand beside these readings",
+                "give the plan as it was then (git log), or leave --plan out",
+            )
+        )
+    return plan

@@ -1,0 +1,180 @@
+"""The terminal summary and the Markdown ticket: what they say, and what must never get through."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from checks.report import markdown, terminal
+from checks.report.findings import Verdict, examine
+from checks.report.text import display_width, fold, folded, remedy_parts, wrap
+from rackwright.verdict import Load, Result, Results, Severity, Status
+from tests.golden import assert_golden
+from tests.report.build import HOSTILE, REGISTRY, hosts_of, plan, results, wide_registry
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def _one(status: Status = Status.PASS, *, load: Load | None = None, check: str = "gpu-temperature") -> Result:
+    return Result(
+        check=check, subject="gpu-01", severity=Severity.CRITICAL, status=status, actual="61 °C",
+        expected="below 85 °C", load=load,
+    )  # fmt: skip
+
+
+def _run(*found: Result, **more: object) -> Results:
+    return Results.model_validate(
+        {"plan": "p", "plan_digest": "d", "hosts": ["gpu-01"], "results": list(found), **more}
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["gpu-01", "gpu-02", "gpu-03", "gpu-04", "gpu-07"], ["gpu-[01-04,07]"]),
+        (["gpu-9", "gpu-10", "gpu-11"], ["gpu-[9-11]"]),
+        (["gpu-1.dc1.lan", "gpu-2.dc1.lan"], ["gpu-[1,2].dc1.lan"]),
+        (["10.0.0.1", "10.0.0.2", "10.0.0.3"], ["10.0.0.[1-3]"]),
+        ([h for h, _ in hosts_of(125, 8)], ["r[001-125]-gpu-[01-08]"]),
+        (["gpu", "gpu1", "mac"], ["gpu", "gpu1", "mac"]),
+        (["01", "1"], ["[1,01]"]),
+        ([], []),
+    ],
+)
+def test_hosts_are_folded(names: list[str], expected: list[str]) -> None:
+    assert fold(names) == expected
+
+
+def test_a_long_list_of_hosts_is_counted_not_cut() -> None:
+    text = folded([f"r{r}-x{r * 7 % 13}" for r in range(200)], 80)
+    assert len(text) < 110
+    assert text.endswith("more")
+
+
+def test_wrapping_keeps_to_the_columns_of_wide_characters() -> None:
+    lines = wrap("中文 " * 30 + "x" * 90, 20)
+    assert max(map(display_width, lines)) <= 20
+
+
+def test_a_remedy_is_a_command_and_a_remark() -> None:
+    assert remedy_parts("sudo fix  # then reboot") == ("sudo fix", "then reboot")
+    assert remedy_parts("echo '#' | tee x") == ("echo '#' | tee x", "")
+
+
+def test_summary_golden() -> None:
+    text = terminal.summary(results(), registry=REGISTRY, width=100, file="results/results.json")
+    assert_golden(GOLDEN / "summary.txt", text)
+
+
+def test_markdown_golden() -> None:
+    assert_golden(GOLDEN / "summary.md", markdown.summary(results(), REGISTRY))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_lines_fit(columns: int) -> None:
+    registry = wide_registry(60)
+    text = terminal.summary(results(racks=125, per_rack=8, checks=registry), registry=registry, width=columns)
+    too_long = [line for line in text.splitlines() if display_width(line) > columns]
+    assert [line for line in too_long if "sudo" not in line] == []
+    assert len(text.splitlines()) < 120
+
+
+def test_colour_adds_only_colour() -> None:
+    import re
+
+    plain = terminal.summary(results(), registry=REGISTRY, width=90)
+    painted = terminal.summary(results(), registry=REGISTRY, width=90, colour=True)
+    assert "\x1b[" not in plain
+    assert re.sub(r"\x1b\[[\d;]*m", "", painted) == plain
+
+
+def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert terminal.use_colour(Terminal())
+    assert not terminal.use_colour(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not terminal.use_colour(Terminal())
+
+
+def test_a_host_cannot_drive_the_terminal() -> None:
+    found = _one(Status.FAIL).model_copy(update={"actual": "\x1b]0;owned\x07\x1b[2J" + HOSTILE})
+    text = terminal.summary(_run(found), registry={}, width=100)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\\x1b]0;owned" in text
+
+
+def test_a_host_cannot_write_markdown() -> None:
+    evil = "`](http://x) | <img src=x onerror=alert(1)> | @everyone\n# Heading"
+    found = _one(Status.FAIL).model_copy(update={"actual": evil})
+    text = markdown.summary(_run(found), {})
+    row = next(line for line in text.splitlines() if line.startswith("| `gpu-01`"))
+    assert "\n# Heading" not in text
+    assert row.replace("\\|", "").count("|") == 4
+    assert "`` `](http://x)" in row
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (_run(_one()), Verdict.READY),
+        (_run(_one(load=Load.FULL)), Verdict.READY),
+        (_run(_one(load=Load.IDLE)), Verdict.INCOMPLETE),
+        (_run(_one(Status.WARN, load=Load.PARTIAL)), Verdict.INCOMPLETE),
+        (_run(_one(load=Load.IDLE), _one(load=Load.FULL)), Verdict.READY),
+        (_run(_one(Status.WARN)), Verdict.READY),
+        (_run(_one(Status.ERROR)), Verdict.INCOMPLETE),
+        (_run(_one(Status.FAIL), _one(Status.ERROR, check="gpu-ecc")), Verdict.NOT_READY),
+        (_run(_one(), hosts=["gpu-01", "gpu-02"]), Verdict.INCOMPLETE),
+        (_run(_one(), hosts=["gpu-01", "gpu-02"], unreachable={"gpu-02": "no route"}), Verdict.INCOMPLETE),
+        (_run(), Verdict.INCOMPLETE),
+    ],
+)
+def test_headline(run: Results, expected: Verdict) -> None:
+    assert examine(run, REGISTRY).verdict is expected
+
+
+def test_ready_never_stands_over_a_finding() -> None:
+    for run in (results(), results(faults=False), _run()):
+        report = examine(run, REGISTRY)
+        assert report.verdict is not Verdict.READY or run.exit_code == 0
+
+
+def test_hosts_that_fail_alike_are_one_line() -> None:
+    names = [f"gpu-{n:02}" for n in (1, 2, 3, 4, 7)]
+    found = [_one(Status.FAIL).model_copy(update={"subject": n}) for n in names]
+    text = terminal.summary(_run(*found, hosts=names), registry=REGISTRY, width=100)
+    assert text.count("gpu-[01-04,07]") == 1
+    assert text.count("61 °C") == 1
+
+
+def test_the_next_command_for_an_unreachable_host_is_the_collectors() -> None:
+    reason = "the host key of 10.0.0.9:22 is not known"
+    unreachable = {f"gpu-0{n}": reason.replace(".9", f".{n}") for n in (1, 2)}
+    said = [
+        _one(Status.ERROR, check="net-reachable").model_copy(
+            update={"subject": host, "message": f"{text}; rackwright enrol --hosts hosts.ini"}
+        )
+        for host, text in unreachable.items()
+    ]
+    (group,) = examine(_run(*said, unreachable=unreachable), REGISTRY).unreachable
+    assert group.hosts == ("gpu-01", "gpu-02")
+    assert group.reason == "the host key of its address is not known"
+    assert group.next == "rackwright enrol --hosts hosts.ini"
+
+
+def test_check_names_from_a_file_never_reach_a_command() -> None:
+    found = _one(Status.FAIL, check="x;rm -rf ~")
+    commands = [step.command for step in examine(_run(found), {}).next]
+    assert not any("rm -rf" in command for command in commands)
+
+
+def test_the_plan_of_the_builder_is_the_one_of_the_results() -> None:
+    assert results().plan_digest == plan().digest
