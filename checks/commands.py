@@ -46,8 +46,7 @@ GOVERNORS = Command(
     "governors",
     "grep -H . /sys/devices/system/cpu/cpu*/cpufreq/scaling_driver "
     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor "
-    "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference 2>/dev/null",
-    ok_rcs=(0, 2),
+    "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference 2>/dev/null; echo end",
 )
 NUMA_BALANCING = Command("numa-balancing", "cat /proc/sys/kernel/numa_balancing 2>/dev/null || echo absent")
 KERNEL_RELEASE = Command("uname", "uname -r")

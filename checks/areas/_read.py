@@ -117,6 +117,19 @@ def applies(value: Any) -> bool:
     return not isinstance(value, NotApplicable)
 
 
+def unit_state(view: HostView, command: Command) -> str:
+    """A systemd unit's ActiveState, or "" where there is no such unit.
+
+    Raises:
+        NotMeasured: systemd did not say.
+    """
+    properties = view.facts(command)["properties"]
+    load, active = properties.get("LoadState"), properties.get("ActiveState")
+    if not load or not active:
+        raise NotMeasured(f"`{command.shell}` does not say whether the unit is there and active")
+    return "" if load == "not-found" else str(active)
+
+
 def gpus(view: HostView, command: Command) -> list[tuple[str, Mapping[str, Any]]]:
     """(``gpu 3``, facts) for every GPU that the output shows.
 
@@ -161,14 +174,23 @@ def at_least(version: str, minimum: str) -> bool:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The parts of an output that a loop printed, each under a line ``== name``."""
+    """The parts of an output that a loop printed, each under a line ``== name``.
+
+    Raises:
+        NotMeasured: it begins in the middle of a part, or a part stands twice.
+    """
     parts: dict[str, list[str]] = {}
-    current: list[str] = []
+    name = ""
     for line in text.splitlines():
         if line.startswith("== "):
-            current = parts.setdefault(line[3:].strip(), [])
-        else:
-            current.append(line)
+            name = line[3:].strip()
+            if name in parts:
+                raise NotMeasured(f"the output holds two parts {name!r}")
+            parts[name] = []
+        elif name:
+            parts[name].append(line)
+        elif line.strip():
+            raise NotMeasured(f"the output begins in the middle: {line.strip()[:60]!r}")
     return {name: "\n".join(lines) + "\n" for name, lines in parts.items()}
 
 

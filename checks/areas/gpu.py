@@ -21,6 +21,7 @@ from checks.areas._read import (
     leaf,
     notice,
     problems,
+    unit_state,
     unread,
     verdict,
 )
@@ -376,10 +377,10 @@ def persistence(view: HostView, want: bool) -> Outcome:
             yield fault(where, f"persistence mode is {_UNITS[mode]}")
 
     found = _each(view, judge)
-    unit = view.facts(PERSISTENCED)["properties"]
+    state = unit_state(view, PERSISTENCED)
     running = process_running(view, "nvidia-persistenced")
-    if want and unit.get("LoadState") == "loaded" and unit.get("ActiveState") != "active":
-        found.append(fault("", f"nvidia-persistenced is {unit.get('ActiveState', 'in no known state')}"))
+    if want and state not in ("", "active"):
+        found.append(fault("", f"nvidia-persistenced is {state}"))
     elif want and not running:
         found.append(fault("", "nvidia-persistenced is not running"))
     shown = _spread(g["persistence_mode"] for _, g in gpus(view, SMI_XML))
@@ -393,12 +394,10 @@ def process_running(view: HostView, name: str) -> bool:
     Raises:
         NotMeasured: the list of processes is empty, which cannot be.
     """
-    names = [
-        line.split(None, 1)[1].strip() for line in view.text(PROCESSES).splitlines() if len(line.split()) > 1
-    ]
-    if not names:
-        raise NotMeasured("the list of processes is empty")
-    return any(n.startswith(name[:15]) for n in names)
+    lines = [line.split(None, 1) for line in view.text(PROCESSES).splitlines() if line.strip()]
+    if not lines or not all(len(words) == 2 and words[0].isdigit() for words in lines):
+        raise NotMeasured("the list of processes is empty or cannot be read")
+    return any(command.startswith(name[:15]) for _, command in lines)
 
 
 @check(
@@ -673,7 +672,10 @@ def pcie(view: HostView, want: int, context: Context) -> Outcome:
                 yield absent(where, "PCIe width", lanes)
             elif lanes != width:
                 yield fault(where, f"x{lanes:g} instead of x{width}")
-        yield from _generation(where, gpu, want, busy=busy.get(where, False))
+        if where in busy:
+            yield from _generation(where, gpu, want, busy=busy[where])
+        else:
+            yield unread(where, "its utilisation is not in the output")
 
     found = _each(view, judge)
     shown = _spread(

@@ -15,6 +15,7 @@ from checks.areas._read import (
     is_number,
     leaf,
     problems,
+    unit_state,
     unread,
     verdict,
 )
@@ -160,16 +161,14 @@ def _word(value: Any) -> str:
 def fabric_manager(view: HostView, want: bool) -> Outcome:
     """Without it NVSwitch routes nothing and CUDA answers 802 (system not yet initialised). One of another
     version than the driver refuses to start, at the next boot."""
-    unit = view.facts(FABRIC_MANAGER)["properties"]
-    loaded = unit.get("LoadState") == "loaded"
-    running = unit.get("ActiveState") == "active" if loaded else process_running(view, "nv-fabricmanager")
+    state = unit_state(view, FABRIC_MANAGER)
+    running = state == "active" if state else process_running(view, "nv-fabricmanager")
     expected = "running, of the driver's version" if want else "not running"
     if not want:
         found = [fault("", "a fabric manager runs where the plan has none")] if running else []
         return verdict(found, actual="running" if running else "not running", expected=expected)
     if not running:
-        state = unit.get("ActiveState", "in no known state") if loaded else "not running"
-        return failed(state, expected, f"the fabric manager is {state}")
+        return failed(state or "not running", expected, f"the fabric manager is {state or 'not running'}")
     match = re.search(r"(\d+(?:\.\d+)+)", view.text(FABRIC_MANAGER_VERSION))
     driver = view.facts(SMI_XML)["driver_version"]
     if match is None or not isinstance(driver, str):

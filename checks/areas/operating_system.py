@@ -81,8 +81,12 @@ def governor(view: HostView, want: str) -> Outcome:
         name: {int(cpu): value for (cpu,), value in paths(text, rf"/cpu(\d+)/cpufreq/{name}$")}
         for name in ("scaling_driver", "scaling_governor", "energy_performance_preference")
     }
+    if not text.rstrip().endswith("end"):
+        raise NotMeasured("the list of frequency governors came back incomplete")
     if not values["scaling_governor"]:
         raise NotMeasured("the kernel shows no frequency governor")
+    if set(values["scaling_governor"]) != set(values["scaling_driver"]):
+        raise NotMeasured("the governors of some CPUs are missing in the output")
     by_preference = set(values["scaling_driver"].values()) & {"amd-pstate-epp", "intel_pstate"}
     for cpu, now in values["scaling_governor"].items():
         preference = values["energy_performance_preference"].get(cpu)

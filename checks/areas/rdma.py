@@ -320,7 +320,10 @@ def gpudirect(view: HostView, want: bool) -> Outcome:
         raise NotMeasured("the list of kernel modules is empty")
     peer = sorted(modules & {"nvidia_peermem", "nv_peer_mem"})
     driver, release = view.text(DRIVER_LOADED), view.text(KERNEL_RELEASE).strip()
-    dma_buf = "Open Kernel Module" in driver and version_key(release) >= (5, 12) and "ib_uverbs" in modules
+    if not re.search(r"Kernel Module\s.*\d+\.\d+", driver):
+        raise NotMeasured("/proc/driver/nvidia/version does not name a driver")
+    recent = version_key(release) >= (5, 12)
+    dma_buf = "Open Kernel Module" in driver and recent and "ib_uverbs" in modules
     way = peer[0] if peer else "dma-buf (open driver)" if dma_buf else "none"
     expected = "nvidia_peermem or dma-buf" if want else "none"
     found = (
@@ -342,10 +345,20 @@ def gpudirect(view: HostView, want: bool) -> Outcome:
     reversible=True,
     source="nccl#304, nccl#606, nccl#2079; gpud pci component",
 )
-def acs(view: HostView, want: bool) -> Outcome:
+def acs(view: HostView, want: bool, context: Context) -> Outcome:
     """Redirection sends traffic between GPU and NIC up to the root complex and back: peer-to-peer loses half
     of its bandwidth, or hangs."""
-    above = _bridges(view.text(PCI_PATHS))
+    below = _paths_of_devices(view.text(PCI_PATHS))
+    ports = context.expectations.rdma.ports
+    nics = {p.device for p in ports} if isinstance(ports, tuple) else set()
+    cards = [name for kind, name in below if kind == "gpu"]
+    lost = sorted(nics - {name for kind, name in below if kind == "hca"})
+    if len(cards) < context.expectations.gpu.count or lost:
+        raise NotMeasured(f"sysfs shows {len(cards)} GPUs" + (f" and not {listing(lost)}" if lost else ""))
+    above: dict[str, list[str]] = {}
+    for (_, name), bridges in below.items():
+        for bridge in bridges:
+            above.setdefault(bridge, []).append(name)
     redirect = view.facts(LSPCI_ACS)["acs_redirect"]
     if not isinstance(redirect, list):
         raise NotMeasured("lspci shows no ACS control registers")
@@ -363,26 +376,24 @@ def _full(address: str) -> str:
     return address.lower() if address.count(":") == 2 else f"0000:{address.lower()}"
 
 
-def _bridges(text: str) -> dict[str, list[str]]:
-    """PCI address of each bridge to the GPUs and NICs below it, from their paths in sysfs.
+_BRIDGE = re.compile(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/)")
+
+
+def _paths_of_devices(text: str) -> dict[tuple[str, str], list[str]]:
+    """(gpu or hca, name) to the PCI addresses of the bridges above it, from their paths in sysfs.
 
     Raises:
-        NotMeasured: no GPU was found, or the list was cut.
+        NotMeasured: the list was cut.
     """
     lines = text.splitlines()
     if not lines or lines[-1].strip() != "end":
         raise NotMeasured("the list of PCI paths came back incomplete")
-    above: dict[str, list[str]] = {}
-    kinds = set()
+    found: dict[tuple[str, str], list[str]] = {}
     for line in lines[:-1]:
-        kind, name, path = (*line.split(None, 2), "", "")[:3]
-        kinds.add(kind)
-        parts = re.findall(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/)", path.lower())
-        for bridge in parts:
-            above.setdefault(bridge, []).append(name)
-    if "gpu" not in kinds:
-        raise NotMeasured("no GPU was found in sysfs")
-    return above
+        words = line.split(None, 2)
+        if len(words) == 3:
+            found[words[0], words[1]] = _BRIDGE.findall(words[2].lower())
+    return found
 
 
 @check(

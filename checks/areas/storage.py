@@ -97,7 +97,13 @@ def _disk(name: str, text: str, wear: int) -> list[Finding]:
     facts = parsed.facts
     found = [
         absent(name, fact.replace("_", " "), facts[fact])
-        for fact in ("critical_warning", "media_errors", "percentage_used", "available_spare")
+        for fact in (
+            "critical_warning",
+            "media_errors",
+            "percentage_used",
+            "available_spare",
+            "available_spare_threshold",
+        )
         if not is_number(facts[fact])
     ]
     if found:
@@ -109,7 +115,7 @@ def _disk(name: str, text: str, wear: int) -> list[Finding]:
     if facts["percentage_used"] >= wear:
         found.append(fault(name, f"{facts['percentage_used']} % of its life used"))
     threshold = facts["available_spare_threshold"]
-    if is_number(threshold) and facts["available_spare"] <= threshold:
+    if facts["available_spare"] <= threshold:
         found.append(fault(name, f"spare {facts['available_spare']} %, its threshold is {threshold} %"))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from checks.areas._read import Context, Finding, csv_rows, fault, notice, paths, unread, verdict
+from checks.areas._read import Context, Finding, csv_rows, fault, notice, paths, unread, verdict, version_key
 from checks.commands import (
     CMDLINE,
     FIRMWARE,
@@ -74,16 +74,16 @@ def _nic_firmware(view: HostView) -> str:
 
 
 def _governor(view: HostView) -> str:
-    values = sorted({v for _, v in paths(view.text(GOVERNORS), r"/(cpu\d+)/cpufreq/scaling_governor$")})
-    if not values:
+    text = view.text(GOVERNORS)
+    values = sorted({v for _, v in paths(text, r"/(cpu\d+)/cpufreq/scaling_governor$")})
+    if not values or not text.rstrip().endswith("end"):
         raise NotMeasured("the kernel shows no frequency governor")
     return ", ".join(values)
 
 
 def _kernel(view: HostView) -> str:
     release = view.text(KERNEL_RELEASE).strip()
-    if not release:
-        raise NotMeasured("uname -r printed nothing")
+    version_key(release)
     return release
 
 
@@ -196,7 +196,7 @@ def _words(value: str) -> list[str]:
 
 
 def _differs(value: str, reference: str) -> str:
-    if max(len(value), len(reference)) <= 36:
+    if "=" not in value + reference:
         return f"{value} (the others {reference})"
     mine, others = _words(value), _words(reference)
     more, less = ([w for w in a if w not in b] for a, b in ((mine, others), (others, mine)))
@@ -206,7 +206,7 @@ def _differs(value: str, reference: str) -> str:
 
 
 def _difference(value: str, values: Sequence[str]) -> str:
-    if len(value) <= 36:
+    if "=" not in value:
         return value
     common = set(_words(values[0])).intersection(*(_words(v) for v in values[1:]))
     return listing([w for w in _words(value) if w not in common]) or "none of what the others have"

@@ -333,7 +333,7 @@ def governors(value: str = "performance", others: Mapping[int, str] | None = Non
         text += f"{base}/cpu{cpu}/cpufreq/scaling_driver:{driver}\n"
         text += f"{base}/cpu{cpu}/cpufreq/scaling_governor:{(others or {}).get(cpu, value)}\n"
         text += f"{base}/cpu{cpu}/cpufreq/energy_performance_preference:{epp}\n"
-    return text
+    return text + "end\n"
 
 
 def tools(missing: tuple[str, ...] = ()) -> str:
