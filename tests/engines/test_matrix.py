@@ -185,6 +185,8 @@ class TestArgs:
             ("--port eight", "wrong-type"),
             ("--gpu-memory-utilization high", "wrong-type"),
             ("--max-num-batched-tokens 8.5K", "wrong-type"),
+            ("--media-io-kwargs 8k", "wrong-type"),
+            ("-t=8", "prefix"),
             ("--compilation-config {", "wrong-type"),
             ("--compilation-config [1]", "wrong-type"),
             ("--dtype fp4", "not-a-choice"),
@@ -223,6 +225,7 @@ class TestArgs:
             "-O 2",
             "--kv-transfer-config.kv_role kv_both --kv_transfer_config.kv_connector NixlConnector",
             "--kv-transfer-config None",
+            """--kv-transfer-config '{"kv_port": 8k}'""",
             "--disable-log-stats",
         ],
     )
@@ -319,7 +322,7 @@ def values_for(found: Flag) -> st.SearchStrategy[str]:
             return st.floats(0, 1000, allow_nan=False).map(str)
         case "human_readable_int" | "human_readable_int_or_auto":
             return st.one_of(st.integers(0, 10**6).map(str), st.sampled_from(["1k", "2.5m", "8K", "1G"]))
-        case "json":
+        case "json" | "json_config":
             keys = found.keys or ("any",)
             return st.dictionaries(st.sampled_from(keys), st.integers() | st.text(max_size=5)).map(json.dumps)
         case "json_or_str":

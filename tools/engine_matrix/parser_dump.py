@@ -205,7 +205,7 @@ def type_info(converter: Any) -> TypeInfo:
         return type_info(_closure(converter, "return_type"))
     if tail == "parse_dataclass":
         cls = inspect.signature(converter).parameters["cls"].default
-        return TypeInfo("json", keys=_dataclass_keys(cls))
+        return TypeInfo("json_config", keys=_dataclass_keys(cls))
     if tail == "union_dict_and_str":
         return TypeInfo("json_or_str")
     if tail in ("human_readable_int", "human_readable_int_or_auto"):
@@ -260,7 +260,9 @@ def describe(
         "deprecated": None,
     }
     if action.choices is not None:
-        choices = [choice for choice in action.choices if choice is not None]
+        # Older releases list the text "None", which their converter has turned into None by then.
+        choices = [c for c in action.choices if c is not None and not (info.nullable and c == "None")]
+        entry["nullable"] = info.nullable and None in action.choices
         entry["choices"] = sorted((str(choice) for choice in choices), key=lambda item: (len(item), item))
         if not all(isinstance(choice, int) for choice in choices):
             entry["choices"].sort()

@@ -45,7 +45,8 @@ class Flag:
         takes_value: ``valued``, ``boolean`` (never a value) or ``optional`` (with or without).
         nargs: None for one value, ``+`` for one or more, a number, or ``?``.
         kind: how a value is read: ``str``, ``int``, ``float``, ``json``, ``json_or_str``,
-            ``human_readable_int`` (``8k``), ``str_lower_underscore`` (case and dash are folded),
+            ``json_config`` (a JSON object whose numbers may read ``8k``), ``human_readable_int`` (``8k``),
+            ``human_readable_int_or_auto``, ``str_lower_underscore`` (case and dash are folded),
             ``other`` (not known: never judged).
         nullable: the engine also takes ``None`` and the empty string.
         repeatable: giving it twice adds up instead of replacing.
@@ -71,7 +72,7 @@ class Flag:
     @property
     def is_json(self) -> bool:
         """Whether dotted keys (``--flag.key value``) make sense."""
-        return self.kind in ("json", "json_or_str")
+        return self.kind in ("json", "json_config", "json_or_str")
 
 
 @dataclass(frozen=True)
@@ -421,13 +422,15 @@ class _ArgChecker:
             if joined is not None:
                 return _Seen(option, option, self.matrix.options[option], joined)
             dead = self.dead.get(key)
+            # Some releases of argparse do not split `-t=8` when `-t` is a shortened `-tp`.
+            refused = inline is not None and not key.startswith("--")
             self._report(
                 shown,
                 "prefix",
                 "a flag must be written in full: a later release may add another with this beginning",
                 f"{shown}, read as {option}",
                 str(dead) if dead else f"write {option}",
-                severity="warn",
+                severity="error" if refused else "warn",
             )
             return _Seen(shown, option, self.matrix.options[option], inline)
         dead = self.dead.get(key)
@@ -636,6 +639,7 @@ def _expected(flag: Flag) -> str:
         "int": "an integer",
         "float": "a number",
         "json": "JSON",
+        "json_config": "a JSON object",
         "json_or_str": "JSON or plain text",
         "human_readable_int": "an integer, also as 8k or 8K",
         "human_readable_int_or_auto": "an integer, also as 8k or 8K, or auto",
@@ -667,7 +671,7 @@ def _wrong_type(flag: Flag, value: str) -> str:
             if value.strip().lower() in ("-1", "auto") or _human(value):
                 return ""
             return "write an integer, one with k, m, g, t or K, M, G, T, or auto"
-        case "json":
+        case "json" | "json_config":
             return _json_complaint(flag, value)
         case "json_or_str":
             return _json_complaint(flag, value) if _OBJECT_FORM.match(value) else ""
@@ -691,26 +695,28 @@ def _human(value: str) -> bool:
     return match.group(2).islower() or "." not in match.group(1)
 
 
-def _parse_json(value: str) -> Any:
-    """JSON as vLLM reads it: numbers outside strings may carry a suffix such as 8k."""
-    parts = _JSON_STRING.split(value)
-    parts[::2] = [_HUMAN_IN_JSON.sub("0", part) for part in parts[::2]]
-    return json.loads("".join(parts))
+def _parse_json(flag: Flag, value: str) -> Any:
+    """JSON as vLLM reads it; in a config object, numbers outside strings may carry a suffix such as 8k."""
+    if flag.kind == "json_config":
+        parts = _JSON_STRING.split(value)
+        parts[::2] = [_HUMAN_IN_JSON.sub("0", part) for part in parts[::2]]
+        value = "".join(parts)
+    return json.loads(value)
 
 
 def _json_complaint(flag: Flag, value: str) -> str:
     try:
-        parsed = _parse_json(value)
+        parsed = _parse_json(flag, value)
     except ValueError as exc:
         return f"it is no JSON: {exc}"
-    return "" if flag.keys is None or isinstance(parsed, dict) else "write a JSON object"
+    return "write a JSON object" if flag.kind == "json_config" and not isinstance(parsed, dict) else ""
 
 
 def _unknown_keys(flag: Flag, value: str) -> list[str]:
     """Top-level keys of a valid JSON object that the flag does not know."""
-    if flag.kind != "json" or flag.keys is None:
+    if flag.kind != "json_config" or flag.keys is None:
         return []
-    return sorted(set(_parse_json(value)) - set(flag.keys))
+    return sorted(set(_parse_json(flag, value)) - set(flag.keys))
 
 
 def check_args(engine: str, version: str, argv: Sequence[str]) -> list[ArgProblem]:
