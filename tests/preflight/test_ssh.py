@@ -201,7 +201,8 @@ def test_a_connection_that_is_cut_keeps_what_came(farm: Farm) -> None:
 def test_a_login_without_sudo(farm: Farm) -> None:
     host = farm.start(
         "plain-user",
-        force='PATH=/usr/bin:/bin exec setpriv --reuid=65534 --regid=65534 --clear-groups sh -c "$SSH_ORIGINAL_COMMAND"',
+        force="PATH=/usr/bin:/bin exec setpriv --reuid=65534 --regid=65534 --clear-groups "
+        'sh -c "$SSH_ORIGINAL_COMMAND"',
     )
     capture = collect(farm, host, [Command("root", "dmesg", root=True), Command("user", "id -u")])
     assert capture.outputs["user"].stdout == "65534\n"
