@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from checks.registry import Check, Command, Scope
 from rackwright.plan import (
     Fabric,
@@ -192,6 +194,13 @@ def plan(racks: int = 2, per_rack: int = 2) -> Plan:
             ),
         },
     )  # fmt: skip
+
+
+@cache
+def thousand() -> tuple[Results, dict[str, Check]]:
+    """A thousand hosts in 125 racks, sixty checks, and their registry."""
+    registry = wide_registry(60)
+    return results(racks=125, per_rack=8, checks=registry), registry
 
 
 HOSTILE = "<script>alert('x')</script></script><!--<script>\x1b[31m|`${1}` \u202eevil & \"quoted\"\nline two"

@@ -12,7 +12,7 @@ from checks.report.findings import Verdict, examine
 from checks.report.text import display_width, fold, folded, remedy_parts, wrap
 from rackwright.verdict import Load, Result, Results, Severity, Status
 from tests.golden import assert_golden
-from tests.report.build import HOSTILE, REGISTRY, hosts_of, plan, results, wide_registry
+from tests.report.build import HOSTILE, REGISTRY, hosts_of, plan, results, thousand
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -74,8 +74,8 @@ def test_markdown_golden() -> None:
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_lines_fit(columns: int) -> None:
-    registry = wide_registry(60)
-    text = terminal.summary(results(racks=125, per_rack=8, checks=registry), registry=registry, width=columns)
+    run, registry = thousand()
+    text = terminal.summary(run, registry=registry, width=columns)
     too_long = [line for line in text.splitlines() if display_width(line) > columns]
     assert [line for line in too_long if "sudo" not in line] == []
     assert len(text.splitlines()) < 120
