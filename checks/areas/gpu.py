@@ -178,8 +178,8 @@ _DEAD_DRIVER = re.compile(r".*(?:version mismatch|couldn't communicate|Failed to
     severity=Severity.CRITICAL,
     commands=[SMI_XML, DRIVER_LOADED],
     expects="gpu.driver_min",
-    remedy="sudo apt-get install --only-upgrade nvidia-driver-570-server-open && sudo reboot"
-    "  # with the GPU operator: set driver.version to the plan's platform.driver_version instead",
+    remedy="sudo apt-get install -y nvidia-driver-BRANCH-server-open && sudo reboot"
+    "  # BRANCH: first number of the plan's driver; with the GPU operator set its driver.version instead",
     reversible=False,
     source="deployment checklist, system: driver ≥ 560; azhpc-images#86 (driver and fabric manager drift)",
     ids=["S3"],
@@ -216,7 +216,8 @@ def driver(view: HostView, want: str, context: Context) -> Outcome:
     severity=Severity.CRITICAL,
     commands=[SMI_XML],
     expects="gpu.cuda_min",
-    remedy="sudo apt-get install --only-upgrade nvidia-driver-570-server-open && sudo reboot",
+    remedy="sudo apt-get install -y nvidia-driver-BRANCH-server-open && sudo reboot"
+    "  # BRANCH: first number of the plan's driver",
     reversible=False,
     source="deployment checklist, system: CUDA ≥ 12.6",
     ids=["S1"],
@@ -444,8 +445,8 @@ def mps(view: HostView, want: bool) -> Outcome:
     severity=Severity.MAJOR,
     commands=[SMI_XML],
     expects="gpu.power_limit_w",
-    remedy="sudo nvidia-smi -pl 700"
-    "  # the plan's expectations.<pool>.gpu.power_limit_w; it is lost at reboot unless a unit sets it",
+    remedy="sudo nvidia-smi -pl WATTS"
+    "  # WATTS: the plan's expectations.<pool>.gpu.power_limit_w; it is lost at reboot unless a unit sets it",
     reversible=True,
     source="deployment checklist, hardware: full-load power; the rack's budget was derived from this limit",
 )

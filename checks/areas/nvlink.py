@@ -153,7 +153,7 @@ def _word(value: Any) -> str:
     severity=Severity.CRITICAL,
     commands=[FABRIC_MANAGER, FABRIC_MANAGER_VERSION, PROCESSES, SMI_XML],
     expects="nvlink.fabric_manager",
-    remedy='sudo apt-get install nvidia-fabricmanager-570="$(modinfo -F version nvidia)-1"'
+    remedy='sudo apt-get install "nvidia-fabricmanager-BRANCH=$(modinfo -F version nvidia)-*"'
     " && sudo systemctl enable --now nvidia-fabricmanager",
     reversible=True,
     source="gpu-operator#544, azhpc-images#86, dstack#2348 (versions that differ), gpud#1106",

@@ -105,7 +105,7 @@ PROPERTIES = (
     Property(
         "driver", "NVIDIA driver", "Two versions in one pool: a fault that only shows on some replicas.",
         SMI_IDENTITY, _column("driver_version"),
-        "sudo apt-get install --only-upgrade nvidia-driver-570-server-open && sudo reboot", reversible=False,
+        "sudo apt-get install -y nvidia-driver-BRANCH-server-open && sudo reboot", reversible=False,
     ),
     Property(
         "vbios", "GPU firmware", "Another VBIOS has other power and clock tables: cards drift apart.",

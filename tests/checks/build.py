@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from checks.capture import Capture, CommandOutput
 from checks.parsers import parse
@@ -42,7 +45,7 @@ def address(gpu: int) -> str:
 
 def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
     reasons = "".join(
-        f"<clocks_event_reason_{r}>{'Active' if r in g['reasons'] else 'Not Active'}</clocks_event_reason_{r}>\n"
+        f"<clocks_event_reason_{r}>{'' if r in g['reasons'] else 'Not '}Active</clocks_event_reason_{r}>\n"
         for r in REASONS
     )
     at = g["address"] or address(number)
@@ -221,7 +224,8 @@ def ib_sysfs(
     text = ""
     fabric = layer == "InfiniBand"
     for n in range(count):
-        p = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": layer,
+        p = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)",
+             "link_layer": layer,
              "lid": f"{n + 2:#x}" if fabric else "0x0", "sm_lid": "0x1" if fabric else "0x0",
              **((ports or {}).get(n, {}))}  # fmt: skip
         for name, value in p.items():
@@ -303,10 +307,11 @@ def lspci_acs(redirect: tuple[str, ...] = ()) -> str:
     for at in ports:
         on = "+" if at in redirect else "-"
         text += (
-            f"{at} PCI bridge [0604]: Intel Corporation Device [8086:352a] (rev 11) (prog-if 00 [Normal decode])\n"
+            f"{at} PCI bridge [0604]: Intel Corporation Device [8086:352a] (rev 11)\n"
             f"\tCapabilities: [148 v1] Access Control Services\n"
             f"\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl+ DirectTrans+\n"
-            f"\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir{on} CmpltRedir{on} UpstreamFwd{on} EgressCtrl- DirectTrans-\n"
+            f"\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir{on} CmpltRedir{on} UpstreamFwd{on} "
+            f"EgressCtrl- DirectTrans-\n"
             f"\tKernel driver in use: pcieport\n\n"
         )
     return text
@@ -325,8 +330,8 @@ def cpuidle(states: tuple[str, ...] = ("POLL", "C1", "C1E", "C6"), enabled: tupl
     return text
 
 
-def governors(value: str = "performance", others: Mapping[int, str] | None = None, driver: str = "intel_pstate",
-              epp: str = "performance") -> str:  # fmt: skip
+def governors(value: str = "performance", others: Mapping[int, str] | None = None,
+              driver: str = "intel_pstate", epp: str = "performance") -> str:  # fmt: skip
     base = "/sys/devices/system/cpu"
     text = ""
     for cpu in range(4):
@@ -366,17 +371,6 @@ def lsblk(count: int = 2) -> str:
     )
 
 
-SDR = """Inlet Temp       | 24 degrees C      | ok
-Exhaust Temp     | 33 degrees C      | ok
-CPU1 Temp        | 45 degrees C      | ok
-Fan1             | 8400 RPM          | ok
-PS1 Input Power  | 920 Watts         | ok
-PS2 Input Power  | 910 Watts         | ok
-"""
-PSU = """PS1 Status       | C8h | ok  | 10.1 | Presence detected
-PS2 Status       | C9h | ok  | 10.2 | Presence detected
-PS Redundancy    | 77h | ok  |  7.1 | Fully Redundant
-"""
 DCMI = """
     Instantaneous power reading:                  {watts} Watts
     Minimum during sampling period:                900 Watts
@@ -386,12 +380,10 @@ DCMI = """
     Sampling period:                          00001000 Seconds.
     Power reading state is:                   {state}
 """
-DMESG = """[Mon Nov  2 08:00:00 2026] Linux version 6.8.0-60-generic (buildd@host) #63-Ubuntu SMP
-[Mon Nov  2 08:00:01 2026] Command line: BOOT_IMAGE=/vmlinuz-6.8.0-60-generic root=UUID=1 ro iommu=pt
-[Mon Nov  2 08:00:20 2026] nvidia-nvlink: Nvlink Core is being initialized, major device number 235
-[Mon Nov  2 08:00:21 2026] mlx5_core 0000:a0:00.0 eth0: Link up
-"""
-CHRONY = "0A000001,10.0.0.1,3,1793606400.000000000,{offset},-0.000012345,0.000030000,12.345,-0.001,0.010,0.001000000,0.000500000,64.5,{leap}\n"
+CHRONY = (
+    "0A000001,10.0.0.1,3,1793606400.000000000,{offset},-0.000012345,0.000030000,12.345,-0.001,0.010,"
+    "0.001000000,0.000500000,64.5,{leap}\n"
+)
 DRIVER = """NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (builder@host)
 GCC version:  gcc version 13.3.0
 """
@@ -426,53 +418,39 @@ def df(
 @lru_cache(maxsize=1)
 def healthy() -> dict[str, str]:
     """Every command's output on the healthy host, by key."""
-    return {
-        "nvidia-smi-qx": smi_xml(), "nvidia-smi-L": smi_list(), "nvidia-smi-load": smi_load(),
-        "nvidia-smi-topo": smi_topo(), "nvidia-smi-nvlink": smi_nvlink(), "nvidia-smi-identity": smi_identity(),
-        "nvidia-smi-apps": "gpu_bus_id, pid, process_name, used_gpu_memory [MiB]\n",
-        "infiniband-sysfs": ib_sysfs(), "rdma-link": rdma_link(), "ip-link": ip_link(),
-        "ibv-devinfo": ibv_devinfo(), "mlnx-qos": qos(), "traffic-class": traffic_class(),
-        "nic-firmware": "".join(f"/sys/class/infiniband/mlx5_{n}/fw_ver:28.43.2026\n" for n in range(8)),
-        "dmesg": DMESG, "ipmitool-dcmi": dcmi(), "ipmitool-sdr": SDR, "ipmitool-psu": PSU,
-        "ipmitool-sel": "   1 | 10/01/2026 | 10:00:00 | Event Logging Disabled #0x10 | Log area reset/cleared | Asserted\n",
-        "cmdline": "BOOT_IMAGE=/vmlinuz-6.8.0-60-generic root=UUID=aaaa ro iommu=pt intel_iommu=on quiet\n",
-        "meminfo": "MemTotal:       2113382756 kB\nMemFree:        1991221111 kB\nMemAvailable:   2050000000 kB\n"
-        "HugePages_Total:       0\n",
-        "lscpu": "Architecture:            x86_64\nCPU(s):                  192\nOn-line CPU(s) list:     0-191\n"
-        "Vendor ID:               GenuineIntel\nModel name:              Intel(R) Xeon(R) Platinum 8468\n"
-        "Thread(s) per core:      2\nCore(s) per socket:      48\nSocket(s):               2\nNUMA node(s):            2\n"
-        "NUMA node0 CPU(s):       0-47,96-143\nNUMA node1 CPU(s):       48-95,144-191\n",
-        "thp": "always madvise [never]\n",
-        "proc-swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
-        "cpuidle": cpuidle(), "governors": governors(), "numa-balancing": "0\n",
-        "uname": "6.8.0-60-generic\n",
-        "os-release": 'NAME="Ubuntu"\nVERSION_ID="24.04"\nVERSION="24.04.2 LTS (Noble Numbat)"\nID=ubuntu\n'
-        'PRETTY_NAME="Ubuntu 24.04.2 LTS"\n',
-        "dmi": "/sys/class/dmi/id/bios_vendor:Example Inc.\n/sys/class/dmi/id/bios_version:2.4.1\n",
-        "processes": "      1 systemd\n    900 nvidia-persiste\n    901 nv-fabricmanage\n   1200 sshd\n",
-        "modules": "nvidia_peermem 16384 0 - Live 0x0000000000000000\nib_uverbs 200704 2 nvidia_peermem,mlx5_ib, Live 0x0\n"
-        "nvidia 11538432 2 nvidia_peermem, Live 0x0\n",
-        "privilege": "0\n", "tools": tools(), "chronyc-tracking": chrony(),
-        "timedatectl-show": "Timezone=Etc/UTC\nLocalRTC=no\nCanNTP=yes\nNTP=yes\nNTPSynchronized=yes\n",
-        "timesync-status": "       Server: 10.0.0.1 (10.0.0.1)\nPoll interval: 34min 8s (min: 32s; max 34min 8s)\n"
-        "      Stratum: 2\n       Offset: +1.245ms\n        Delay: 300us\n",
-        "lspci": lspci(), "lspci-acs": lspci_acs(), "pci-paths": pci_paths(), "driver-loaded": driver(),
-        "cudnn": "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.8.0\nend\n",
-        "systemctl-persistenced": systemctl(), "systemctl-fabricmanager": systemctl(),
-        "fabricmanager-version": "Fabric Manager version is : 570.148.08\n",
-        "df-model-dir": df(), "lsblk": lsblk(), "nvme-smart": nvme_smart(),
-    }  # fmt: skip
+    fixed = yaml.safe_load((Path(__file__).parent / "healthy.yaml").read_text(encoding="utf-8"))
+    made = {key: make() for key, make in BUILDERS.items()}
+    firmware = "".join(f"/sys/class/infiniband/mlx5_{n}/fw_ver:28.43.2026\n" for n in range(8))
+    return {**fixed, **made, "nic-firmware": firmware, "pci-paths": pci_paths()}
 
 
 BUILDERS: dict[str, Any] = {
-    "nvidia-smi-qx": smi_xml, "nvidia-smi-L": smi_list, "nvidia-smi-load": smi_load, "nvidia-smi-topo": smi_topo,
-    "nvidia-smi-nvlink": smi_nvlink, "nvidia-smi-identity": smi_identity, "infiniband-sysfs": ib_sysfs,
-    "rdma-link": rdma_link, "ip-link": ip_link, "ibv-devinfo": ibv_devinfo, "mlnx-qos": qos,
-    "traffic-class": traffic_class, "ipmitool-dcmi": dcmi, "cpuidle": cpuidle, "governors": governors,
-    "tools": tools, "chronyc-tracking": chrony, "lspci": lspci, "lspci-acs": lspci_acs, "driver-loaded": driver,
-    "systemctl-persistenced": systemctl, "systemctl-fabricmanager": systemctl, "df-model-dir": df, "lsblk": lsblk,
+    "nvidia-smi-qx": smi_xml,
+    "nvidia-smi-L": smi_list,
+    "nvidia-smi-load": smi_load,
+    "nvidia-smi-topo": smi_topo,
+    "nvidia-smi-nvlink": smi_nvlink,
+    "nvidia-smi-identity": smi_identity,
+    "infiniband-sysfs": ib_sysfs,
+    "rdma-link": rdma_link,
+    "ip-link": ip_link,
+    "ibv-devinfo": ibv_devinfo,
+    "mlnx-qos": qos,
+    "traffic-class": traffic_class,
+    "ipmitool-dcmi": dcmi,
+    "cpuidle": cpuidle,
+    "governors": governors,
+    "tools": tools,
+    "chronyc-tracking": chrony,
+    "lspci": lspci,
+    "lspci-acs": lspci_acs,
+    "driver-loaded": driver,
+    "systemctl-persistenced": systemctl,
+    "systemctl-fabricmanager": systemctl,
+    "df-model-dir": df,
+    "lsblk": lsblk,
     "nvme-smart": nvme_smart,
-}  # fmt: skip
+}
 """Which command's output a mapping of builder arguments in a recording makes."""
 
 _OUTPUT = {"state", "rc", "seconds", "stdout", "stderr"}
@@ -519,7 +497,8 @@ EXPECTATION: dict[str, Any] = {
                 "power-limit"],
     "gpu": {
         "count": 8, "product": "NVIDIA H200", "pci_ids": ["10de:2335"], "driver_min": "560",
-        "driver_pinned": "570.148.08", "cuda_min": "12.6", "cudnn_min": "9.0", "ecc": True, "persistence": True,
+        "driver_pinned": "570.148.08", "cuda_min": "12.6", "cudnn_min": "9.0", "ecc": True,
+        "persistence": True,
         "mig": False, "mps": False, "power_limit_w": 700.0, "temperature_max_c": 85.0,
         "memory_temperature_max_c": 95.0, "pcie_gen": 5, "pcie_width": 16, "memory_used_max_mib": 1024,
         "row_remap": "none-pending",
@@ -539,7 +518,8 @@ EXPECTATION: dict[str, Any] = {
     },
     "os": {
         "thp": ["never"], "cstates_allowed": ["POLL", "C1"], "governor": "performance", "swap": False,
-        "numa_nodes": 2, "numa_balancing": False, "memory_gib": 2048.0, "memory_tolerance": 0.05, "iommu": "pt",
+        "numa_nodes": 2, "numa_balancing": False, "memory_gib": 2048.0, "memory_tolerance": 0.05,
+        "iommu": "pt",
         "clock_offset_max_ms": 100.0, "ntp": ["10.0.0.1"],
         "kernel_faults": ["mce", "aer", "oom", "nvrm-assert", "gpu-lost", "nic-health"],
     },
@@ -598,7 +578,8 @@ def plan(expectation: HostExpectation, nodes: tuple[str, ...], rating_w: float) 
             }],
             "pools": [{
                 "name": "hot", "site": "dc1", "machine": "hgx-h200-8", "accelerator": "h200-sxm",
-                "gpus_per_node": 8, "gpu_memory_gib": 131.3, "cpus_per_node": 192, "memory_gib_per_node": 2048.0,
+                "gpus_per_node": 8, "gpu_memory_gib": 131.3, "cpus_per_node": 192,
+                "memory_gib_per_node": 2048.0,
                 "nvme_bytes_per_node": 15_000_000_000_000, "idle_w_per_node": 1800.0,
                 "full_load_w_per_node": watts, "labels": {}, "taints": [],
                 "nodes": [{"name": n, "rack": "r1"} for n in nodes],

@@ -147,7 +147,8 @@ def _needed(check: Check) -> dict[str, Any]:
 
 
 EVENTS = {
-    "log-xid", "log-sxid", "log-hardware", "ib-flaps", "bmc-sel", "gpu-idle", "gpu-mps", "os-swap", "nvme-count",
+    "log-xid", "log-sxid", "log-hardware", "ib-flaps", "bmc-sel", "gpu-idle", "gpu-mps", "os-swap",
+    "nvme-count",
 }  # fmt: skip
 """Checks of lists where each line is a finding of its own: with the line the finding is gone."""
 
@@ -182,7 +183,8 @@ def test_a_leaf_without_a_check_is_known() -> None:
         "gpu.vendor": "the collector", "rdma.active_mtu": "roce-mtu", "rdma.trust": "roce-qos",
         "rdma.dscp": "roce-qos", "rdma.dscp_priority": "roce-qos", "gpu.pci_ids": "gpu-model",
         "gpu.driver_pinned": "gpu-driver", "gpu.pcie_width": "gpu-pcie", "gpu.processes_allowed": "gpu-idle",
-        "nvlink.link_gb_s": "nvlink-links", "os.numa_balancing": "os-numa", "os.memory_tolerance": "os-memory",
+        "nvlink.link_gb_s": "nvlink-links", "os.numa_balancing": "os-numa", 
+        "os.memory_tolerance": "os-memory",
         "os.ntp": "the host configuration", "storage.model_dir": "nvme-headroom",
         "power.full_load_w": "power-rack-budget", "power.full_load_gpu_utilisation": "the load of a reading",
     }  # fmt: skip
