@@ -9,14 +9,18 @@ sys.path[:] = [str(_HERE.parent), *(entry for entry in sys.path if Path(entry).r
 
 import pulumi  # noqa: E402
 
+from rackwright.errors import RackwrightError  # noqa: E402
 from rackwright.plan import load_plan  # noqa: E402
 from stacks import cluster_guard, settings  # noqa: E402
 from stacks.program import build  # noqa: E402
 
 config = pulumi.Config()
 root = Path(pulumi.get_root_directory())
-build(
-    load_plan(settings.plan_path(config, root)),
-    settings.environment(config, root),
-    cluster_guard.guarded_provider(settings.expected_cluster(config, pulumi.get_stack())),
-)
+try:
+    build(
+        load_plan(settings.plan_path(config, root)),
+        settings.environment(config, root),
+        cluster_guard.guarded_provider(settings.expected_cluster(config, pulumi.get_stack())),
+    )
+except RackwrightError as error:
+    raise pulumi.RunError(str(error)) from None

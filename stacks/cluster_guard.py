@@ -70,7 +70,10 @@ def guarded_provider(expected: Expected) -> k8s.Provider:
     )
 
     def proved(uid: str | None) -> str:
-        refuse_other(expected, uid)
+        try:
+            refuse_other(expected, uid)
+        except InputErrors as error:
+            raise pulumi.RunError(str(error)) from None
         return expected.context
 
     return k8s.Provider("cluster", context=system.metadata.uid.apply(proved), enable_server_side_apply=True)

@@ -10,6 +10,7 @@ from rackwright.yamlio import dump_yaml
 from stacks.model import COMPONENT, INSTANCE, NAME, NAMESPACE_NAME, PICKER, Model, Served
 
 HEALTH_PORT = 9003
+HEALTH_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 METRICS_PORT = 9090
 PICKER_RESOURCES = {"cpu": "2", "memory": "2Gi"}
 PICKER_CONFIG = {
@@ -173,7 +174,7 @@ def _picker(parent: pulumi.Resource, model: Model, served: Served, route: Route)
                     name="grpc",
                     port=route.picker_port,
                     target_port=route.picker_port,
-                    app_protocol="kubernetes.io/h2c",
+                    app_protocol="http2",
                 ),
                 core.ServicePortArgs(name="metrics", port=METRICS_PORT, target_port=METRICS_PORT),
             ],
@@ -184,7 +185,11 @@ def _picker(parent: pulumi.Resource, model: Model, served: Served, route: Route)
 
 
 def _picker_pod(model: Model, route: Route) -> core.PodSpecArgs:
-    probe = core.ProbeArgs(grpc=core.GRPCActionArgs(port=HEALTH_PORT), period_seconds=10)
+    probe = core.ProbeArgs(
+        grpc=core.GRPCActionArgs(port=HEALTH_PORT, service=HEALTH_SERVICE),
+        initial_delay_seconds=5,
+        period_seconds=10,
+    )
     return core.PodSpecArgs(
         service_account_name=route.picker_service,
         enable_service_links=False,
@@ -247,7 +252,7 @@ def _rights(parent: pulumi.Resource, model: Model, name: str) -> None:
                 api_groups=["inference.networking.k8s.io"], resources=["inferencepools"], verbs=read
             ),
             k8s.rbac.v1.PolicyRuleArgs(
-                api_groups=["llm-d.ai"],
+                api_groups=["llm-d.ai", "inference.networking.x-k8s.io"],
                 resources=["inferenceobjectives", "inferencemodelrewrites"],
                 verbs=read,
             ),

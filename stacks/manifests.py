@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rackwright.errors import CannotRun, Problem, listing
-from rackwright.yamlio import dump_yaml, load_yaml
+from rackwright.yamlio import load_yaml
 from stacks.embedded import Registration
 
 MARKER = "rackwright/render/v1"
@@ -22,7 +25,32 @@ HELM_RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_PATCH = "kubernetes:core/v1:NodePatch"
 
 _ENGINE_ANNOTATION = "pulumi.com/"
+_OTHER_TYPE = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?0[oO][0-7_]+|[yYnN]|[-+]?[0-9][0-9_]*"
+)
+"""Text that kubectl's YAML reads as a number or boolean though Python's does not: 123e456, 0o17, y."""
 _FIRST_KEYS = ("apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations")
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Block style, no aliases, and text that stays text for every reader."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = "|" if "\n" in text else "'" if _OTHER_TYPE.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(data: Any) -> str:
+    """``data`` as YAML in the order given."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
 
 
 @dataclass(frozen=True)
@@ -41,7 +69,7 @@ class Manifest:
 
     @property
     def text(self) -> str:
-        return dump_yaml(self.content)
+        return dump(self.content)
 
     @property
     def kind(self) -> str:
@@ -180,7 +208,7 @@ def files(found: Sequence[Manifest], *, plan: str, digest: str, staged: Iterable
     """Path to text of everything that a render writes, the index included."""
     texts = {manifest.file: manifest.text for manifest in found}
     applied = [m.file for m in found if m.purpose == "object"]
-    texts[KUSTOMIZATION] = dump_yaml(
+    texts[KUSTOMIZATION] = dump(
         {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
@@ -210,7 +238,7 @@ def _index(
         body["objects"].append(entry)
     body["staged-nodes"] = list(staged)
     body["files"] = sorted([*texts, INDEX])
-    return dump_yaml(body)
+    return dump(body)
 
 
 def write(texts: Mapping[str, str], directory: Path) -> None:

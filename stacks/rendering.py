@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +54,8 @@ class Rendered:
 
 def manifests_of(plan: Plan, environment: Environment | None = None) -> tuple[Manifest, ...]:
     """Every object of ``plan``, each node's patches included whether it has joined or not."""
-    base = environment or Environment()
     nodes = frozenset(node.name for pool in plan.pools for node in pool.nodes)
-    everywhere = Environment(
-        joined=nodes,
-        protect=base.protect,
-        api_key=base.api_key,
-        certificate=base.certificate,
-        crds=base.crds,
-    )
+    everywhere = replace(environment or Environment(), joined=nodes)
     return manifests.manifests(run(lambda: build(plan, everywhere)), PHASES)
 
 

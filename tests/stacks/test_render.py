@@ -92,6 +92,15 @@ def test_two_processes_render_the_same_bytes(tmp_path: Path) -> None:
     assert len(found[0]) > 30
 
 
+@pytest.mark.parametrize(
+    "text", ["123456e78901", "1e5", "0o17", "y", "N", "1_000", "007", "true", "null", "1.5"]
+)
+def test_text_stays_text_for_every_reader_of_yaml(text: str) -> None:
+    """A digest such as 123456e78901 would reach the API server as a number and be refused as a label."""
+    assert writer.dump({"a": text}) == f"a: '{text}'\n"
+    assert writer.dump({"a": "3f9f16b79c2c"}) == "a: 3f9f16b79c2c\n"
+
+
 def test_nothing_tells_when_it_was_rendered() -> None:
     for file, text in texts(multi()).items():
         assert not re.search(r"\b20\d\d-\d\d-\d\dT", text), file
