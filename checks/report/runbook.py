@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable
@@ -256,20 +257,26 @@ def _commands(key: str, plan: Plan, file: str) -> list[tuple[str, str]]:
                 "While the load test runs, take the readings of power and temperature that count.",
                 f"{preflight} --only power,thermal,gpu-temperature --load full",
             ),
-            *_probes(plan, file),
+            *_probes(plan),
         ],
     }
     return steps.get(key, [])
 
 
-def _probes(plan: Plan, file: str) -> list[tuple[str, str]]:
-    return [
-        (
-            f"Prove deployment `{route.deployment}` through the gateway.",
-            f"rackwright verify {file} --url {shlex.quote('https://' + route.hostname)}",
+def _probes(plan: Plan) -> list[tuple[str, str]]:
+    """One generated token: an engine that only answers /health may be dead behind it."""
+    probes = []
+    for route in plan.routes:
+        served = plan.deployment(route.deployment).served_name
+        body = json.dumps({"model": served, "prompt": "1 + 1 =", "max_tokens": 1, "temperature": 0})
+        probes.append(
+            (
+                f"Prove deployment `{route.deployment}` through the gateway: one token within 30 s.",
+                f"curl -fsS --max-time 30 {shlex.quote(f'https://{route.hostname}/v1/completions')} "
+                f"-H 'Content-Type: application/json' -H \"Authorization: Bearer $API_KEY\" -d {shlex.quote(body)}",
+            )
         )
-        for route in plan.routes
-    ]
+    return probes
 
 
 def _check(check: Check, plan: Plan) -> dict[str, Any]:

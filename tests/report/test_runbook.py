@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import click
 
 from checks.report.runbook import STAGES, runbook, show
 from tests.golden import assert_golden
@@ -60,3 +63,12 @@ def test_values_carry_unit_and_direction() -> None:
     assert show("pfc", (False, True)) == "0,1"
     assert show("thp", ("never", "madvise")) == "never, madvise"
     assert show("uniform", ()) == "none"
+
+
+def test_every_command_of_ours_exists() -> None:
+    """A runbook that names a command nobody wrote stops somebody at night."""
+    from rackwright.cli import main
+
+    named = set(re.findall(r"^\s*rackwright ([a-z-]+)", runbook(plan(), REGISTRY), re.M))
+    assert "preflight" in named
+    assert named <= set(main.list_commands(click.Context(main)))
