@@ -244,7 +244,7 @@ def _commands(key: str, plan: Plan, file: str) -> list[tuple[str, str]]:
             ("Write the inventory and put in the addresses.", f"rackwright inventory {file} -o hosts.ini"),
             ("Accept each host's SSH key, compared with its console.", "rackwright enrol --hosts hosts.ini"),
             ("Run the whole checklist.", "pytest checks --hosts hosts.ini"),
-            ("The same, with a report for the ticket.", f"{preflight} --open"),
+            ("The same, with a report for the ticket.", f"{preflight} --results preflight"),
         ],
         "stand-up": [
             ("Prove that the plan is unchanged and coherent.", f"rackwright check {file}"),
@@ -273,7 +273,8 @@ def _probes(plan: Plan) -> list[tuple[str, str]]:
             (
                 f"Prove deployment `{route.deployment}` through the gateway: one token within 30 s.",
                 f"curl -fsS --max-time 30 {shlex.quote(f'https://{route.hostname}/v1/completions')} "
-                f"-H 'Content-Type: application/json' -H \"Authorization: Bearer $API_KEY\" -d {shlex.quote(body)}",
+                "-H 'Content-Type: application/json' -H \"Authorization: Bearer $API_KEY\" "
+                f"-d {shlex.quote(body)}",
             )
         )
     return probes

@@ -67,8 +67,8 @@ def test_values_carry_unit_and_direction() -> None:
 
 def test_every_command_of_ours_exists() -> None:
     """A runbook that names a command nobody wrote stops somebody at night."""
-    from rackwright.cli import main
+    from rackwright.cli import group
 
     named = set(re.findall(r"^\s*rackwright ([a-z-]+)", runbook(plan(), REGISTRY), re.M))
     assert "preflight" in named
-    assert named <= set(main.list_commands(click.Context(main)))
+    assert named <= set(group.list_commands(click.Context(group)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from rackwright import __version__
-from rackwright.errors import RackwrightError, nearest
+from rackwright.errors import Problem, RackwrightError, nearest
 
 
 class Commands(click.Group):
@@ -63,11 +63,48 @@ def group() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; what can be explained is a message on stderr, never a traceback."""
+    _reach_checkout()
     try:
         group.main(args=args, prog_name="rackwright", standalone_mode=True)
     except RackwrightError as error:
         click.echo("\n".join(str(problem) for problem in error.problems), err=True)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if (problem := _not_installed(error)) is None:
+            raise
+        click.echo(str(problem), err=True)
+        sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def _reach_checkout() -> None:
+    """``checks`` and ``stacks`` run from the checkout; an installed command does not have it on its path."""
+    if (CHECKOUT / "checks" / "registry.py").is_file() and str(CHECKOUT) not in sys.path:
+        sys.path.append(str(CHECKOUT))
+
+
+def _not_installed(error: ModuleNotFoundError) -> Problem | None:
+    name = (error.name or "").partition(".")[0]
+    extras = {"pulumi": "stacks", "pulumi_kubernetes": "stacks", "paramiko": "checks", "pytest": "checks"}
+    if name in ("checks", "stacks"):
+        return Problem(
+            f"package {name}",
+            "must be in the checkout that the command runs from",
+            f"no {CHECKOUT / name}",
+            "only the model is installed; programs, checks and templates run from a checkout",
+            "clone the repository and use its environment: make demo",
+        )
+    if name in extras:
+        return Problem(
+            f"package {name}",
+            "must be installed for this command",
+            "nothing",
+            "",
+            f"pip install '.[{extras[name]}]'",
+        )
+    return None
