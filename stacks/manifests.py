@@ -247,6 +247,7 @@ def write(texts: Mapping[str, str], directory: Path) -> None:
     Raises:
         CannotRun: the directory holds something that no render wrote, or cannot be written.
     """
+    directory = directory.resolve()
     previous = _previous(directory)
     foreign = _foreign(directory, previous)
     blocked = sorted(set(texts) & set(foreign))
@@ -299,7 +300,7 @@ def _swap(fresh: Path, directory: Path, foreign: Sequence[str]) -> None:
     directory.rename(old)
     try:
         fresh.rename(directory)
-    except OSError:
+    except BaseException:
         old.rename(directory)
         raise
     for name in foreign:

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import yaml
 
+from rackwright.crds import load_all
 from rackwright.errors import CannotRun, InputErrors, Problem
 from stacks.cluster_guard import UNSET, Expected
 from stacks.model import Environment, SecretRef
@@ -82,7 +83,7 @@ def read_definitions(directory: Path) -> tuple[Mapping[str, Any], ...]:
     try:
         for path in sorted(directory.iterdir()):
             if path.suffix in {".yaml", ".yml"}:
-                for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+                for document in load_all(path.read_text(encoding="utf-8")):
                     if isinstance(document, Mapping) and document.get("kind") == CRD:
                         found[document["metadata"]["name"]] = document
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:

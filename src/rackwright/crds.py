@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -90,6 +90,14 @@ def load_schemas(directory: Path) -> Schemas:
     return Schemas(definitions)
 
 
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def load_all(text: str) -> Iterator[Any]:
+    """Every document of ``text``; dumps of a cluster's definitions are tens of megabytes."""
+    yield from yaml.load_all(text, Loader=_Loader)
+
+
 def _unusable(path: Path, found: str) -> Problem:
     return Problem(
         str(path),
@@ -116,7 +124,7 @@ def _from_table(path: Path) -> dict[str, Definition]:
 
 def _from_manifests(path: Path) -> dict[str, Definition]:
     found: dict[str, Definition] = {}
-    for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+    for document in load_all(path.read_text(encoding="utf-8")):
         for item in (document or {}).get("items", [document]):
             if item and item.get("kind") == "CustomResourceDefinition":
                 found.update(_from_definition(item["spec"]))
@@ -160,9 +168,10 @@ def _object_violations(definition: Definition, content: Mapping[str, Any]) -> It
 _TYPE_META = ("apiVersion", "kind", "metadata")
 
 
-def _violations(schema: Schema, value: Any, path: Path_) -> Iterator[Violation]:
+def _violations(schema: Schema, value: Any, path: Path_, *, partial: bool = False) -> Iterator[Violation]:
+    """``partial``: a branch of a combination, which names only the fields that it speaks about."""
     if value is None:
-        if not schema.get("nullable"):
+        if not schema.get("nullable") and not partial:
             yield _at(path, "must not be null", "null")
         return
     wrong = _type_problem(schema, value)
@@ -179,9 +188,25 @@ def _violations(schema: Schema, value: Any, path: Path_) -> Iterator[Violation]:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _number_violations(schema, value, path)
     elif isinstance(value, list):
-        yield from _list_violations(schema, value, path)
+        yield from _list_violations(schema, value, path, partial=partial)
     elif isinstance(value, dict):
-        yield from _mapping_violations(schema, value, path)
+        yield from _mapping_violations(schema, value, path, partial=partial)
+    if not schema.get("x-kubernetes-int-or-string"):
+        yield from _combination_violations(schema, value, path)
+
+
+def _combination_violations(schema: Schema, value: Any, path: Path_) -> Iterator[Violation]:
+    def fits(branch: Schema) -> bool:
+        return not any(True for _ in _violations(branch, value, path, partial=True))
+
+    for branch in schema.get("allOf", ()):
+        yield from _violations(branch, value, path, partial=True)
+    if schema.get("anyOf") and not any(fits(branch) for branch in schema["anyOf"]):
+        yield _at(path, "must fit one of its alternatives", _shown(value))
+    if schema.get("oneOf") and sum(fits(branch) for branch in schema["oneOf"]) != 1:
+        yield _at(path, "must fit exactly one of its alternatives", _shown(value))
+    if schema.get("not") and fits(schema["not"]):
+        yield _at(path, "must not be of the excluded form", _shown(value))
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -240,14 +265,14 @@ def _number_violations(schema: Schema, value: float, path: Path_) -> Iterator[Vi
         yield _at(path, f"must be a multiple of {step}", _shown(value))
 
 
-def _list_violations(schema: Schema, value: list[Any], path: Path_) -> Iterator[Violation]:
+def _list_violations(schema: Schema, value: list[Any], path: Path_, *, partial: bool) -> Iterator[Violation]:
     if len(value) < schema.get("minItems", 0):
         yield _at(path, f"must have at least {schema['minItems']} items", f"{len(value)}")
     if "maxItems" in schema and len(value) > schema["maxItems"]:
         yield _at(path, f"must have at most {schema['maxItems']} items", f"{len(value)}")
     yield from _repeated(schema, value, path)
     for index, item in enumerate(value):
-        yield from _violations(schema.get("items", {}), item, (*path, index))
+        yield from _violations(schema.get("items", {}), item, (*path, index), partial=partial)
 
 
 def _repeated(schema: Schema, value: list[Any], path: Path_) -> Iterator[Violation]:
@@ -265,7 +290,9 @@ def _repeated(schema: Schema, value: list[Any], path: Path_) -> Iterator[Violati
         seen.add(mark)
 
 
-def _mapping_violations(schema: Schema, value: dict[str, Any], path: Path_) -> Iterator[Violation]:
+def _mapping_violations(
+    schema: Schema, value: dict[str, Any], path: Path_, *, partial: bool
+) -> Iterator[Violation]:
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     for name in schema.get("required", []):
@@ -277,10 +304,10 @@ def _mapping_violations(schema: Schema, value: dict[str, Any], path: Path_) -> I
         yield _at(path, f"must have at most {schema['maxProperties']} fields", f"{len(value)}")
     for name, item in value.items():
         if name in properties:
-            yield from _violations(properties[name], item, (*path, name))
+            yield from _violations(properties[name], item, (*path, name), partial=partial)
         elif isinstance(extra, Mapping):
-            yield from _violations(extra, item, (*path, name))
-        elif not (extra is True or _keeps_unknown(schema)):
+            yield from _violations(extra, item, (*path, name), partial=partial)
+        elif not (partial or extra is True or _keeps_unknown(schema)):
             yield _at(path, f"must be a known field{nearest(name, properties)}", f'"{name}"')
 
 
@@ -299,11 +326,3 @@ def _at(path: Path_, rule: str, found: str) -> Violation:
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else f"{text[:77]}…"
-
-
-def validate_all(
-    schemas: Schemas, contents: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[Mapping[str, Any], list[Violation] | None]]:
-    """Each content with its violations, None where its kind has no schema."""
-    for content in contents:
-        yield content, schemas.violations(content)

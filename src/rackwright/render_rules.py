@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rackwright import render_links as links
 from rackwright.engines import matrix
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Plan
@@ -92,6 +93,7 @@ def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:
     findings = [finding for content in objects for rule in OBJECT_RULES for finding in rule(content)]
     findings += [f for c in objects for pod in pods(c) for rule in POD_RULES for f in rule(pod)]
     findings += list(_unprotected(objects))
+    findings += list(_linked(objects))
     findings += [f for d in plan.deployments for f in _engine_findings(plan, d, objects)]
     return findings
 
@@ -305,6 +307,24 @@ def _unprotected(objects: Sequence[Object]) -> Iterator[Finding]:
                         "select all pods of the deployment, leaders and workers",
                     ),
                 )
+
+
+def _linked(objects: Sequence[Object]) -> Iterator[Finding]:
+    """Names, selectors and references between the objects of one render."""
+    templates = [((o.get("metadata") or {}).get("namespace"), pod.labels) for o in objects for pod in pods(o)]
+    names: dict[str, list[str]] = {}
+    for content in objects:
+        names.setdefault(str(content.get("kind")), []).append(
+            str((content.get("metadata") or {}).get("name"))
+        )
+    for content in objects:
+        where = identity(content)
+        yield from (_error("valid-name", problem) for problem in links.name_problems(content))
+        lost = links.selector_problem(where, content, templates)
+        if lost is not None:
+            yield _error("selector-selects", lost)
+        for problem in links.reference_problems(where, content, names):
+            yield _error("reference-exists", problem)
 
 
 def _takes_gpus(pod: Pod) -> bool:

@@ -88,6 +88,38 @@ def test_a_violation_says_where_what_and_found(spec: dict[str, Any], text: str) 
     assert text in violations(**spec)
 
 
+COMBINED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "mode": {"type": "string"}},
+    "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+    "not": {"properties": {"a": {"enum": [13]}}, "required": ["a"]},
+    "anyOf": [{"properties": {"mode": {"enum": ["x"]}}}, {"properties": {"mode": {"enum": ["y"]}}}],
+    "allOf": [{"properties": {"b": {"maximum": 5}}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ({"a": 1}, None),
+        ({"b": 5, "mode": "y"}, None),
+        ({}, "must fit exactly one of its alternatives"),
+        ({"a": 1, "b": 1}, "must fit exactly one of its alternatives"),
+        ({"a": 13}, "must not be of the excluded form"),
+        ({"a": 1, "mode": "z"}, "must fit one of its alternatives"),
+        ({"b": 6}, "must be at most 5"),
+        ({"a": 1, "c": 1}, "must be a known field"),
+    ],
+)
+def test_combinations_add_conditions_and_no_fields(spec: dict[str, Any], rule: str | None) -> None:
+    schema = {"type": "object", "properties": {"spec": COMBINED}}
+    schemas = Schemas({"example.dev/v1/Thing": Definition("Thing", False, False, schema)})
+    found = schemas.violations(
+        {"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {}, "spec": spec}
+    )
+    assert [v.rule for v in found or ()] == ([rule] if rule else [])
+
+
 def test_what_is_missing_is_named_and_a_default_is_enough() -> None:
     content = {"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "n"}}
     assert [str(v) for v in SCHEMAS.violations({**content, "spec": {}}) or ()] == [

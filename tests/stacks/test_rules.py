@@ -60,8 +60,28 @@ FAULTS: list[tuple[str, Fault]] = [
     ("disruption-budget", lambda o: o.pop("PodDisruptionBudget chat")),
     (
         "disruption-budget",
-        lambda o: o["PodDisruptionBudget chat"]["spec"]["selector"]["matchLabels"].update(x="y"),
+        lambda o: o["PodDisruptionBudget chat"]["spec"]["selector"].update(
+            matchLabels={"app.kubernetes.io/component": "endpoint-picker"}
+        ),
     ),
+    ("valid-name", lambda o: o["PersistentVolumeClaim chat-weights"]["metadata"]["labels"].update(a="b c")),
+    ("valid-name", lambda o: o["PodMonitor chat"]["metadata"].update(name="Chat_1")),
+    ("valid-name", lambda o: o["Service chat-api"]["metadata"].update(name="a" * 64)),
+    ("selector-selects", lambda o: o["Service chat-api"]["spec"]["selector"].update(x="y")),
+    ("selector-selects", lambda o: o["InferencePool chat"]["spec"]["selector"]["matchLabels"].update(x="y")),
+    ("selector-selects", lambda o: o["PodMonitor chat"]["spec"]["selector"]["matchLabels"].clear()),
+    (
+        "selector-selects",
+        lambda o: o["NetworkPolicy chat"]["spec"]["podSelector"]["matchLabels"].update(x="y"),
+    ),
+    ("reference-exists", lambda o: o.pop("PersistentVolumeClaim chat-weights")),
+    ("reference-exists", lambda o: o.pop("PriorityClass dev-serving")),
+    ("reference-exists", lambda o: o.pop("ServiceAccount chat-picker")),
+    ("reference-exists", lambda o: o.pop("ConfigMap chat-picker-config")),
+    ("reference-exists", lambda o: o.pop("Gateway llm")),
+    ("reference-exists", lambda o: o.pop("InferencePool chat")),
+    ("reference-exists", lambda o: o.pop("Service chat-picker")),
+    ("reference-exists", lambda o: o.pop("Role chat-picker")),
     ("engine-arguments", lambda o: _container(o)["args"].append("--swap-space=4")),
     ("engine-arguments", lambda o: _container(o)["env"].append({"name": "VLLM_USE_V1", "value": "1"})),
     (
@@ -97,6 +117,11 @@ def test_a_scaler_may_only_query_what_the_engine_exports() -> None:
         trigger["metadata"]["query"] = 'sum(vllm:num_requests_waiting{model="m"})'
 
     assert found(fault, multi()) == [("exported-metrics", "error")]
+
+
+@pytest.mark.parametrize("gone", ["HostDeviceNetwork rail-1", "CIDRPool rail-0", "LeaderWorkerSet chat"])
+def test_what_a_group_relies_on_must_be_there(gone: str) -> None:
+    assert "reference-exists" in {rule for rule, _ in found(lambda o: o.pop(gone), multi())}
 
 
 def test_the_placeholder_digest_is_a_warning() -> None:
