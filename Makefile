@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help demo test lint types imports golden docs bench lock clean
+.PHONY: help demo test lint types imports golden docs bench lock clean engine
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ imports: $(STAMP) ## the boundaries between the parts
 golden: $(STAMP) ## regenerate every golden file; review the diff
 	RACKWRIGHT_GOLDEN=write $(PY) -m pytest -q -m "not rack" || true
 	@git --no-pager diff --stat
+
+engine: $(STAMP) ## Pulumi, its Kubernetes provider and a control plane: found, downloaded or built
+	@$(PY) -m tools.engine build
 
 docs: $(STAMP) ## regenerate what the docs print from the program
 	$(PY) -m tools.docs

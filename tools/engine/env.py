@@ -1,0 +1,48 @@
+"""The environment in which the real engine runs: its programs on PATH, its state in files, no network."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.engine.build import have
+from tools.engine.families import ENGINE, HERE
+
+HOSTS = HERE / "bin"
+"""Scripts that stand for the language and dynamic-provider hosts of an official install."""
+
+
+def usable() -> str:
+    """Empty where `pulumi` can run here; otherwise why not, with the next command."""
+    if os.environ.get("RACKWRIGHT_ENGINE") == "embedded":
+        return "RACKWRIGHT_ENGINE=embedded: the embedded engine was asked for"
+    _, absent = have(ENGINE)
+    return f"{', '.join(absent)}: not there. next: make engine" if absent else ""
+
+
+def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """``base`` (the current one) with what `pulumi` needs. Settings that are there already win, so another
+    backend is a matter of PULUMI_BACKEND_URL; state goes below ``home`` otherwise."""
+    env = dict(os.environ if base is None else base)
+    paths, _ = have(ENGINE)
+    folders = dict.fromkeys([str(HOSTS), *(str(p.parent) for p in paths.values())])
+    env["PATH"] = os.pathsep.join([*folders, env.get("PATH", os.defpath)])
+    env.setdefault("RACKWRIGHT_PYTHON", sys.executable)
+    for name, value in _settings(home, env).items():
+        env.setdefault(name, value)
+    return env
+
+
+def _settings(home: Path, base: Mapping[str, str]) -> dict[str, str]:
+    state = home / "state"
+    state.mkdir(parents=True, exist_ok=True)
+    passphrase = {} if "PULUMI_CONFIG_PASSPHRASE_FILE" in base else {"PULUMI_CONFIG_PASSPHRASE": ""}
+    return {
+        **passphrase,
+        "PULUMI_HOME": str(home / "home"),
+        "PULUMI_BACKEND_URL": state.resolve().as_uri(),
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
