@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ from rackwright.errors import CannotRun, Problem
 from tools.rack.hosts import INSIDE, REAL_DEVICES
 
 _UNSHARE = (
-    "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
+    "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
+    "--propagation", "private",
 )  # fmt: skip
 SSHD = "/usr/sbin/sshd"
 ETC = ("passwd", "group", "shadow", "hostname", "os-release")
@@ -37,13 +39,15 @@ class Proc:
 
     @property
     def alive(self) -> bool:
-        return start_time(self.pid) == self.started
+        return self.pid > 0 and self.started > 0 and start_time(self.pid) == self.started
 
 
 def start_time(pid: int) -> int:
     """Clock ticks after boot at which ``pid`` started; 0 where there is none, or only its corpse."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        )
     except OSError:
         return 0
     return 0 if fields[0] in "ZX" else int(fields[19])
@@ -61,13 +65,16 @@ def require_machine() -> None:
         problems.append(
             Problem(
                 "rack", "must be started by root", f"user id {os.geteuid()}",
-                "only root can give each host its own mounts and name", "sudo -E env PATH=$PATH python -m tools.rack …",
+                "only root can give each host its own mounts and name",
+                "sudo -E env PATH=$PATH python -m tools.rack …",
             )
         )  # fmt: skip
     tools = {"unshare": "unshare", "mount": "mount", "sshd": SSHD, "ssh-keygen": "ssh-keygen"}
     for name, tool in tools.items():
         if not shutil.which(tool):
-            problems.append(Problem("rack", f"needs {name}", "no such program", "every host runs one", install))
+            problems.append(
+                Problem("rack", f"needs {name}", "no such program", "every host runs one", install)
+            )
     if not problems and not _namespaces_work():
         problems.append(
             Problem(
@@ -121,13 +128,16 @@ def script(directory: Path, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def spawn(directory: Path, name: str) -> subprocess.Popen[bytes]:
-    """Start a host that was written to ``directory``."""
+def spawn(directory: Path, name: str, *, with_me: bool) -> subprocess.Popen[bytes]:
+    """Start a host that was written to ``directory``; ``with_me``: it ends when this process does."""
     start = directory / "start.sh"
     start.write_text(script(directory, name), encoding="utf-8")
+    # The kernel's signal comes when the thread that started it ends, so only the main thread may ask for it.
+    tied = with_me and threading.current_thread() is threading.main_thread() and shutil.which("setpriv")
+    leash = ["setpriv", "--pdeathsig", "KILL", "--"] if tied else []
     with (directory / "sshd.log").open("ab") as log:
         return subprocess.Popen(
-            [*_UNSHARE, "/bin/sh", str(start)],
+            [*leash, *_UNSHARE, "/bin/sh", str(start)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
             cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )  # fmt: skip

@@ -27,17 +27,21 @@ FLOOD_BYTES = 100_000_000
 UNKNOWN_RC = 97
 
 BASE_TOOLS = (
-    "[ awk base64 basename bash cat chmod chroot cksum cmp comm cp cut dash date dd diff dirname du echo egrep "
-    "env expand expr false fgrep find fold gawk getconf grep groups gzip head hostname install join ln ls mawk "
-    "md5sum mkdir mkfifo mktemp mv nice nl nohup od paste perl printenv printf pwd readlink realpath rm "
-    "rmdir sed seq setsid sh sha256sum sleep sort split stat stdbuf stty sync tac tail tar tee test timeout "
-    "touch tr true tty uniq uptime wc which which.debianutils whoami xargs"
-).split()
+    "[", "awk", "base64", "basename", "bash", "cat", "chmod", "chroot", "cksum", "cmp", "comm", "cp",
+    "cut", "dash", "date", "dd", "diff", "dirname", "du", "echo", "egrep", "env", "expand", "expr",
+    "false", "fgrep", "find", "fold", "gawk", "getconf", "grep", "groups", "gzip", "head", "hostname",
+    "install", "join", "ln", "ls", "mawk", "md5sum", "mkdir", "mkfifo", "mktemp", "mv", "nice", "nl",
+    "nohup", "od", "paste", "perl", "printenv", "printf", "pwd", "readlink", "realpath", "rm", "rmdir",
+    "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort", "split", "stat", "stdbuf", "stty",
+    "sync", "tac", "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "tty", "uniq",
+    "uptime", "wc", "which", "which.debianutils", "whoami", "xargs",
+)  # fmt: skip
 
 REAL_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 REAL_PROC = ("self", "thread-self", "uptime", "loadavg", "stat", "mounts", "filesystems", "net")
 """Entries of the real /proc that a simulated one leads to; all others are the host's own files."""
+
 
 @dataclass(frozen=True)
 class Keys:
@@ -48,9 +52,25 @@ class Keys:
     other_private: str
 
 
-def write(directory: Path, state: HostState, keys: Keys, *, address: str, port: int, tools: Iterable[str]) -> None:
+def write(
+    directory: Path, state: HostState, keys: Keys, *, address: str, port: int, tools: Iterable[str]
+) -> None:
     """Write or refresh a host. Files that are bound singly are written in place: a bind follows the inode."""
-    for name in ("bin", "out", "sys", "proc", "etc", "dev", "home/ops", "root", "var_lib", "base/bin", "base/sbin", "base/plain", "base/proc"):
+    for name in (
+        "bin",
+        "out",
+        "sys",
+        "proc",
+        "etc",
+        "dev",
+        "home/ops",
+        "root",
+        "var_lib",
+        "base/bin",
+        "base/sbin",
+        "base/plain",
+        "base/proc",
+    ):
         (directory / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "shm", "run/rack", "run/sshd", "ssh"):
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -136,7 +156,7 @@ def _write_ssh(directory: Path, state: HostState, keys: Keys, address: str, port
         lines.append(f"Banner {INSIDE}/ssh/banner")
     if login.motd:
         # What a login prints to standard output before the command's own output.
-        lines.append(f"ForceCommand cat {INSIDE}/etc_motd; eval \"$SSH_ORIGINAL_COMMAND\"")
+        lines.append(f'ForceCommand cat {INSIDE}/etc_motd; eval "$SSH_ORIGINAL_COMMAND"')
     (ssh / "sshd_config").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -233,7 +253,9 @@ def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: Hos
     for number, recording in enumerate(found):
         lines.append(f"{shlex.quote(recording.argv)})")
         if recording.root:
-            lines.append(f'  [ "$RACK_ROOT" ] || {{ printf %s {shlex.quote(recording.refusal)} >&2; exit 1; }}')
+            lines.append(
+                f'  [ "$RACK_ROOT" ] || {{ printf %s {shlex.quote(recording.refusal)} >&2; exit 1; }}'
+            )
         if recording.stderr:
             lines.append(f"  printf %s {shlex.quote(recording.stderr)} >&2")
         if recording.stdout:
@@ -246,7 +268,11 @@ def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: Hos
         lines.append("  ;;")
     if tool == "nvidia-smi" and not state.smi_error:
         for option, table in (("--query-gpu", CSV_TABLE), ("--query-compute-apps", APPS_TABLE)):
-            lines += [f"{option}=*' --format=csv'*)", f"  {_QUERY.format(option=option, table=table)}", "  ;;"]
+            lines += [
+                f"{option}=*' --format=csv'*)",
+                f"  {_QUERY.format(option=option, table=table)}",
+                "  ;;",
+            ]
         outputs["query.awk"] = _QUERY_AWK
     elif tool == "nvidia-smi":
         lines += [f"*) cat $d/nvidia-smi.0; exit {found[0].rc} ;;"]

@@ -86,7 +86,10 @@ def load_rack(path: Path) -> RackSpec:
     """
     document = load_yaml(path, next_command="see inventory/lab/rack.yaml for an example")
     spec = validated(
-        RackSpec, document, why="the rack is built from it", next_command=f"mend it, then: python -m tools.rack up {path}"
+        RackSpec,
+        document,
+        why="the rack is built from it",
+        next_command=f"mend it, then: python -m tools.rack up {path}",
     )
     return spec.model_copy(update={"plan": (path.parent / spec.plan).resolve()})
 

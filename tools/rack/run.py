@@ -30,6 +30,7 @@ KNOWN_TOOLS = (
     "uname", "nproc", "ldconfig", "journalctl",
 )  # fmt: skip
 HOST_BYTES = 4_000_000
+OWNER = ".owner"
 Progress = Callable[[str], None]
 
 
@@ -64,6 +65,8 @@ class Rack:
         self.spec = spec
         self.directory = directory.resolve()
         self._plan = plan
+        self._lasting = True
+        self._own_directory = False
         self._progress = progress or (lambda _: None)
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.hosts: dict[str, RunningHost] = {}
@@ -81,7 +84,7 @@ class Rack:
         directory: Path | None = None,
         network: str = "127.66",
     ) -> Rack:
-        """A rack for a test: its own directory and a free port."""
+        """A rack for a test: its own directory, a free port, and no life beyond this process."""
         where = directory or Path(tempfile.mkdtemp(prefix="rack-"))
         where.mkdir(parents=True, exist_ok=True)
         save_plan(plan, where / "plan.yaml")
@@ -94,7 +97,10 @@ class Rack:
             port=farm.free_port(f"{network}.0.1"),
             faults=tuple(faults),
         )
-        return cls(spec, where, plan=plan)
+        rack = cls(spec, where, plan=plan)
+        rack._lasting = False
+        rack._own_directory = directory is None
+        return rack
 
     @classmethod
     def open(cls, directory: Path) -> Rack:
@@ -107,7 +113,8 @@ class Rack:
         if not record.is_file():
             raise CannotRun(
                 Problem(
-                    str(record), "must be the record of a rack", "no such file", "it says which processes are the rack's",
+                    str(record), "must be the record of a rack", "no such file",
+                    "it says which processes are the rack's",
                     f"python -m tools.rack up inventory/lab/healthy.yaml --dir {directory}",
                 )
             )  # fmt: skip
@@ -165,6 +172,8 @@ class Rack:
         self._refuse_second()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.tree = _tree_for(self.directory, len(names))
+        if not self._lasting:
+            (self.tree / OWNER).write_text(f"{os.getpid()} {farm.start_time(os.getpid())}", encoding="ascii")
         hosts.write_base_tools(self.tree / ".plain")
         self.hosts = {
             name: RunningHost(
@@ -219,13 +228,16 @@ class Rack:
         if left:
             raise CannotRun(
                 Problem(
-                    str(self.directory), "every host must end", f"pids {[p.pid for p in left]}", "they were killed",
+                    str(self.directory), "every host must end", f"pids {[p.pid for p in left]}",
+                    "they were killed",
                     f"python -m tools.rack down --dir {self.directory}",
                 )
             )  # fmt: skip
         shutil.rmtree(self.tree, ignore_errors=True)
         for name in ("rack.json", "hosts.ini", "known_hosts", "id_ed25519", "id_ed25519.pub"):
             (self.directory / name).unlink(missing_ok=True)
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
         self.hosts = {}
 
     def unknown_commands(self) -> dict[str, list[str]]:
@@ -258,7 +270,8 @@ class Rack:
         if any(earlier.status().values()):
             raise CannotRun(
                 Problem(
-                    str(self.directory), "must not hold a running rack", f"{sum(earlier.status().values())} hosts running",
+                    str(self.directory), "must not hold a running rack",
+                    f"{sum(earlier.status().values())} hosts running",
                     "two racks would share one record", f"python -m tools.rack down --dir {self.directory}",
                 )
             )  # fmt: skip
@@ -307,7 +320,7 @@ class Rack:
                     "a host of the rack listens on it", "choose another port: or network: in the rack file",
                 )
             )  # fmt: skip
-        process = farm.spawn(directory, host.name)
+        process = farm.spawn(directory, host.name, with_me=not self._lasting)
         host.pid, host.started = process.pid, farm.start_time(process.pid)
         process.returncode = 0
         return state
@@ -336,7 +349,9 @@ class Rack:
             if not state.login.up:
                 continue
             if not farm.wait_until_up(host.address, self.spec.port, host.proc, deadline):
-                log = (self.host_directory(host.name) / "sshd.log").read_text(encoding="utf-8", errors="replace")
+                log = (self.host_directory(host.name) / "sshd.log").read_text(
+                    encoding="utf-8", errors="replace"
+                )
                 raise CannotRun(
                     Problem(
                         host.name, "must answer once it was started",
@@ -385,7 +400,8 @@ def _tree_for(directory: Path, count: int) -> Path:
 
     A rack is tens of thousands of tiny files; removing them from a disk takes longer than everything else.
     """
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of unpredictable name is made in it
+    memory = Path("/dev/shm")
+    _sweep(memory)
     try:
         found = os.statvfs(memory)
     except OSError:
@@ -396,6 +412,17 @@ def _tree_for(directory: Path, count: int) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
     return tree
+
+
+def _sweep(memory: Path) -> None:
+    """Remove what racks of processes left that are gone."""
+    for mark in memory.glob(f"rackwright-*/{OWNER}"):
+        try:
+            pid, started = mark.read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        if not Proc(int(pid), int(started)).alive:
+            shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def _keygen(path: Path, comment: str) -> None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from rackwright.plan import Fabric, HostExpectation, Node, NotApplicable, Plan, Pool
+from rackwright.plan.expectations import RdmaPort
 from tools.rack.products import GPU_PRODUCTS, GpuProduct
 
 Load = Literal["idle", "full"]
@@ -278,7 +279,9 @@ SPARE_BYTES = 400 * 10**9
 """Free space beyond twice the weights on a healthy model directory."""
 
 
-def build(plan: Plan, name: str, *, load: Load = "idle", seed: int = 1, now: datetime | None = None) -> HostState:
+def build(
+    plan: Plan, name: str, *, load: Load = "idle", seed: int = 1, now: datetime | None = None
+) -> HostState:
     """The healthy host ``name`` of ``plan``: it shows what the plan's expectations ask for.
 
     Raises:
@@ -313,7 +316,7 @@ def build_host(
     kernel_module: Literal["open", "proprietary"] = "open",
 ) -> HostState:
     now = (now or datetime.now(UTC)).replace(microsecond=0, tzinfo=UTC)
-    rng = random.Random(f"{seed}/{node.name}")  # noqa: S311 - variety, not secrecy
+    rng = random.Random(f"{seed}/{node.name}")
     driver = planned(expected.gpu.driver_pinned, "") or _at_least(expected.gpu.driver_min, "580.105.08")
     headroom = planned(expected.storage.headroom_bytes, 0)
     state = HostState(
@@ -357,9 +360,7 @@ def _at_least(minimum: Any, usual: str) -> str:
     return floor if floor and key(floor) > key(usual) else usual
 
 
-def _gpu(
-    index: int, expected: HostExpectation, load: Load, rng: random.Random, taken: set[str]
-) -> Gpu:
+def _gpu(index: int, expected: HostExpectation, load: Load, rng: random.Random, taken: set[str]) -> Gpu:
     want = expected.gpu
     product = GPU_PRODUCTS.get(want.product) or GPU_PRODUCTS["NVIDIA H200"]
     links = planned(expected.nvlink.links_per_gpu, 0)
@@ -383,7 +384,9 @@ def _gpu(
         pci_address=addresses[index],
         pci_id=want.pci_ids[0] if want.pci_ids else product.pci_id,
         numa=_half(index, want.count, planned(expected.os.numa_nodes, 2)),
-        power_draw_w=round(limit * rng.uniform(0.9, 0.96) if full else product.idle_w * rng.uniform(0.95, 1.05), 2),
+        power_draw_w=round(
+            limit * rng.uniform(0.9, 0.96) if full else product.idle_w * rng.uniform(0.95, 1.05), 2
+        ),
         power_limit_w=float(limit),
         temperature_c=temperature,
         memory_temperature_c=temperature + rng.randint(6, 10) if product.memory_sensor else None,
@@ -413,7 +416,7 @@ def _half(index: int, count: int, nodes: int) -> int:
 
 
 def _ports(node: Node, expected: HostExpectation, fabric: Fabric | None, rng: random.Random) -> list[Port]:
-    want = planned(expected.rdma.ports, ())
+    want: tuple[RdmaPort, ...] = planned(expected.rdma.ports, ())
     ports: list[Port] = []
     for index, port in enumerate(want):
         rail = next((r for r in fabric.rails if r.hca == port.device), None) if fabric else None

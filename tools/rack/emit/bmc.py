@@ -71,7 +71,7 @@ def _supply(number: int, sensor: Sensor) -> str:
 def events(state: HostState) -> str:
     assert state.bmc is not None
     return "".join(
-        f"{number:>4x} | {e.when.strftime('%m/%d/%Y')} | {e.when.strftime('%H:%M:%S')} | {e.sensor} | {e.text} | "
+        f"{number:>4x} | {e.when.strftime('%m/%d/%Y | %H:%M:%S')} | {e.sensor} | {e.text} | "
         f"{'Asserted' if e.asserted else 'Deasserted'}\n"
         for number, e in enumerate(state.bmc.events, 1)
     )

@@ -29,20 +29,26 @@ def recordings(state: HostState) -> Iterator[Recording]:
     for port in ports:
         if port.ethernet:
             yield Recording(
-                "mlnx_qos", f"-i {port.netdev}", qos(port), root=True, refusal="Permission denied: try with sudo"
+                "mlnx_qos",
+                f"-i {port.netdev}",
+                qos(port),
+                root=True,
+                refusal="Permission denied: try with sudo",
             )
 
 
 def rdma_link(ports: list[Port]) -> str:
     lines = []
     for p in ports:
-        physical = {"LinkUp": "LINK_UP", "Polling": "POLLING", "Disabled": "DISABLED"}.get(p.physical_state, "LINK_UP")
-        fabric = (
-            ""
-            if p.ethernet
-            else f"subnet_prefix fe80:0000:0000:0000 lid {p.lid} sm_lid {p.sm_lid} lmc 0 "
+        physical = {"LinkUp": "LINK_UP", "Polling": "POLLING", "Disabled": "DISABLED"}.get(
+            p.physical_state, "LINK_UP"
         )
-        lines.append(f"link {p.device}/{p.number} {fabric}state {p.state} physical_state {physical} netdev {p.netdev} ")
+        fabric = (
+            "" if p.ethernet else f"subnet_prefix fe80:0000:0000:0000 lid {p.lid} sm_lid {p.sm_lid} lmc 0 "
+        )
+        lines.append(
+            f"link {p.device}/{p.number} {fabric}state {p.state} physical_state {physical} netdev {p.netdev} "
+        )
     return "\n".join(lines) + ("\n" if lines else "")
 
 
@@ -141,7 +147,8 @@ def qos(port: Port) -> str:
 
 def ip_link(state: HostState) -> str:
     lines = [
-        "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN mode DEFAULT group default qlen 1000",
+        "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN "
+        "mode DEFAULT group default qlen 1000",
         "    link/loopback 00:00:00:00:00:00 brd 00:00:00:00:00:00 promiscuity 0 minmtu 0 maxmtu 0 "
         "addrgenmode eui64 numtxqueues 1 numrxqueues 1",
         f"2: {state.management_interface}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc mq state UP "
@@ -153,7 +160,8 @@ def ip_link(state: HostState) -> str:
         flags = "BROADCAST,MULTICAST,UP,LOWER_UP" if p.up else "NO-CARRIER,BROADCAST,MULTICAST,UP"
         word = "UP" if p.up else "DOWN"
         lines.append(
-            f"{index}: {p.netdev}: <{flags}> mtu {p.mtu} qdisc mq state {word} mode DEFAULT group default qlen 1000"
+            f"{index}: {p.netdev}: <{flags}> mtu {p.mtu} qdisc mq state {word} "
+            "mode DEFAULT group default qlen 1000"
         )
         if p.ethernet:
             lines.append(f"    link/ether {p.mac} brd ff:ff:ff:ff:ff:ff {_DETAIL}")

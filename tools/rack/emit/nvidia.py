@@ -12,7 +12,7 @@ from tools.rack.state import Gpu, HostState, Port
 TOOL = "nvidia-smi"
 CSV_TABLE = "nvidia-smi.csv"
 APPS_TABLE = "nvidia-smi-apps.csv"
-"""The files from which the shim answers any list of fields of ``--query-gpu`` and ``--query-compute-apps``."""
+"""From these the shim answers any list of fields of ``--query-gpu`` and ``--query-compute-apps``."""
 
 
 def recordings(state: HostState) -> Iterator[Recording]:
@@ -84,7 +84,9 @@ _FIELDS: dict[str, Callable[[HostState, Gpu], str]] = {
     "ecc.errors.uncorrected.aggregate.total": lambda _, g: _counter(g, g.uncorrected_aggregate),
     "temperature.gpu": lambda _, g: str(g.temperature_c),
     "temperature.gpu.tlimit": lambda _, g: str(g.tlimit_c),
-    "temperature.memory": lambda _, g: "N/A" if g.memory_temperature_c is None else str(g.memory_temperature_c),
+    "temperature.memory": lambda _, g: (
+        "N/A" if g.memory_temperature_c is None else str(g.memory_temperature_c)
+    ),
     "power.draw [W]": lambda _, g: f"{g.power_draw_w:.2f} W",
     "power.draw.average [W]": lambda _, g: f"{g.power_draw_w:.2f} W",
     "power.draw.instant [W]": lambda _, g: f"{g.power_draw_w + 0.35:.2f} W",
@@ -118,7 +120,9 @@ def csv_table(state: HostState) -> str:
 
 def apps_table(state: HostState) -> str:
     rows = [
-        f"{g.bus_id}, {g.uuid}, {g.name}, {p.pid}, {p.name}, {p.used_mib} MiB\n" for g in state.gpus for p in g.processes
+        f"{g.bus_id}, {g.uuid}, {g.name}, {p.pid}, {p.name}, {p.used_mib} MiB\n"
+        for g in state.gpus
+        for p in g.processes
     ]
     return "gpu_bus_id, gpu_uuid, gpu_name, pid, process_name, used_gpu_memory [MiB]\n" + "".join(rows)
 
@@ -186,13 +190,15 @@ def _cpu_list(state: HostState, node: int) -> str:
 def nvlink_status(state: HostState) -> str:
     if not state.nvlink:
         return "".join(
-            f"GPU {g.index}: {g.name} (UUID: {g.uuid})\nDevice does not have or support Nvlink\n" for g in state.gpus
+            f"GPU {g.index}: {g.name} (UUID: {g.uuid})\nDevice does not have or support Nvlink\n"
+            for g in state.gpus
         )
     lines = []
     for gpu in state.gpus:
         lines.append(f"GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})")
         lines += [
-            f"\t Link {i}: {'<inactive>' if rate is None else f'{rate:.3f} GB/s'}" for i, rate in enumerate(gpu.links)
+            f"\t Link {i}: {'<inactive>' if rate is None else f'{rate:.3f} GB/s'}"
+            for i, rate in enumerate(gpu.links)
         ]
     return "\n".join(lines) + "\n"
 
@@ -212,7 +218,9 @@ _WIDE = "+----------------------------------------------------------------------
 
 
 def table(state: HostState) -> str:
-    head = f"| NVIDIA-SMI {state.driver:<22} Driver Version: {state.driver:<14} CUDA Version: {state.cuda:<8} |"
+    head = (
+        f"| NVIDIA-SMI {state.driver:<22} Driver Version: {state.driver:<14} CUDA Version: {state.cuda:<8} |"
+    )
     lines = [
         timestamp(state.now).ljust(31),
         _WIDE,
@@ -250,7 +258,8 @@ def _table_rows(gpu: Gpu) -> list[str]:
     return [
         f"|{gpu.index:>4}  {name:<22}     {'On' if gpu.persistence else 'Off':>3}    |"
         f"   {gpu.bus_id} Off |{ecc:>21} |",
-        f"| N/A{gpu.temperature_c:>5}C    {state}  {usage:>21} |{memory:>23} |{gpu.utilisation:>7}%{'Default':>13} |",
+        f"| N/A{gpu.temperature_c:>5}C    {state}  {usage:>21} |{memory:>23} |"
+        f"{gpu.utilisation:>7}%{'Default':>13} |",
         f"|{'':>41}|{'':>24}|{_bracketed(mig_word(gpu.mig_current)).strip('[]'):>21} |",
     ]
 
@@ -259,7 +268,8 @@ def files(state: HostState) -> Tree:
     flavour = "Open Kernel Module" if state.kernel_module == "open" else "Kernel Module"
     built = "Release Build  (dvs-builder@U22-I3-G08-1-1)" if state.kernel_module == "open" else ""
     text = (
-        f"NVRM version: NVIDIA UNIX {flavour} for x86_64  {state.kernel_driver}  {built}  Tue Sep 23 10:11:16 UTC 2025\n"
+        f"NVRM version: NVIDIA UNIX {flavour} for x86_64  {state.kernel_driver}  {built}  "
+        "Tue Sep 23 10:11:16 UTC 2025\n"
         "GCC version:  gcc version 13.3.0 (Ubuntu 13.3.0-6ubuntu2~24.04)\n"
     )
     return {"/proc/driver/nvidia/version": text}

@@ -79,7 +79,10 @@ def _items(state: HostState, gpu: Gpu) -> list[Item]:
         ("display_active", "Disabled"),
         ("persistence_mode", "Enabled" if gpu.persistence else "Disabled"),
         ("addressing_mode", "HMM" if state.kernel_module == "open" else "None"),
-        ("mig_mode", [("current_mig", mig_word(gpu.mig_current)), ("pending_mig", mig_word(gpu.mig_pending))]),
+        (
+            "mig_mode",
+            [("current_mig", mig_word(gpu.mig_current)), ("pending_mig", mig_word(gpu.mig_pending))],
+        ),
         ("mig_devices", "None"),
         ("accounting_mode", "Disabled"),
         ("accounting_mode_buffer_size", "4000"),
@@ -145,7 +148,10 @@ def _items(state: HostState, gpu: Gpu) -> list[Item]:
         ("encoder_stats", _all("0", "session_count", "average_fps", "average_latency")),
         ("fbc_stats", _all("0", "session_count", "average_fps", "average_latency")),
         ("dram_encryption_mode", _all("N/A", "current_dram_encryption", "pending_dram_encryption")),
-        ("ecc_mode", [("current_ecc", ecc_word(gpu.ecc_current)), ("pending_ecc", ecc_word(gpu.ecc_pending))]),
+        (
+            "ecc_mode",
+            [("current_ecc", ecc_word(gpu.ecc_current)), ("pending_ecc", ecc_word(gpu.ecc_pending))],
+        ),
         ("ecc_errors", _ecc_errors(gpu)),
         ("retired_pages", _retired()),
         ("remapped_rows", _remapped(gpu)),
@@ -155,7 +161,10 @@ def _items(state: HostState, gpu: Gpu) -> list[Item]:
         ("gpu_memory_power_readings", _all("N/A", "average_power_draw", "instant_power_draw")),
         ("module_power_readings", _module_power(gpu)),
         ("power_smoothing", "N/A"),
-        ("power_profiles", _all("N/A", "power_profile_requested_profiles", "power_profile_enforced_profiles")),
+        (
+            "power_profiles",
+            _all("N/A", "power_profile_requested_profiles", "power_profile_enforced_profiles"),
+        ),
         ("clocks", _clocks(gpu, busy)),
         ("applications_clocks", _application_clocks(product)),
         ("default_applications_clocks", _application_clocks(product)),
@@ -256,7 +265,10 @@ def _ecc_errors(gpu: Gpu) -> list[Item]:
         ("volatile", counters(0, gpu.uncorrected_volatile)),
         (
             "aggregate",
-            [*counters(gpu.corrected_aggregate, gpu.uncorrected_aggregate), ("sram_threshold_exceeded", "No")],
+            [
+                *counters(gpu.corrected_aggregate, gpu.uncorrected_aggregate),
+                ("sram_threshold_exceeded", "No"),
+            ],
         ),
         (
             "aggregate_uncorrectable_sram_sources",

@@ -91,7 +91,8 @@ def _devices(key: tuple[Any, ...], chip: str, nvlink: bool) -> tuple[Device, ...
             Device(
                 address, "Non-Volatile memory controller [0108]",
                 "Samsung Electronics Co Ltd NVMe SSD Controller PM9A1/PM9A3/980PRO", "144d:a80a",
-                f"/sys/devices/pci0000:e0/0000:e0:{1 + i:02x}.0/{address}", "nvme", (4, 4), (4, 4), revision="00",
+                f"/sys/devices/pci0000:e0/0000:e0:{1 + i:02x}.0/{address}", "nvme",
+                (4, 4), (4, 4), revision="00",
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda d: d.address))
@@ -109,8 +110,8 @@ def _slot(
     upstream = f"{root}/{upper}:00.0"
     found = [
         Device(
-            f"{root_bus}:01.0", "PCI bridge [0604]", "Intel Corporation Device", "8086:352a", root, "pcieport",
-            (5, 16), (5, 16), bridge=True, revision="30",
+            f"{root_bus}:01.0", "PCI bridge [0604]", "Intel Corporation Device", "8086:352a", root,
+            "pcieport", (5, 16), (5, 16), bridge=True, revision="30",
         ),
         Device(
             f"{upper}:00.0", "PCI bridge [0604]", "Broadcom / LSI PEX890xx PCIe Gen 5 Switch", "1000:c030",
@@ -130,8 +131,8 @@ def _slot(
         kind = "Ethernet controller [0200]" if ethernet else "Infiniband controller [0207]"
         children.append(
             Device(
-                address, kind, "Mellanox Technologies MT2910 Family [ConnectX-7]", "15b3:1021", "", "mlx5_core",
-                (5, 16), (5, 16), revision="00", numa=numa,
+                address, kind, "Mellanox Technologies MT2910 Family [ConnectX-7]", "15b3:1021", "",
+                "mlx5_core", (5, 16), (5, 16), revision="00", numa=numa,
             )
         )  # fmt: skip
     for port, child in enumerate(children):
@@ -159,8 +160,10 @@ def _verbose(found: tuple[Device, ...], state: HostState, *, acs: bool) -> str:
 def _block(device: Device, *, redirect: bool, acs: bool) -> str:
     lines = [
         _head(device),
-        "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr+ Stepping- SERR+ FastB2B- DisINTx+",
-        "\tStatus: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-",
+        "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr+ "
+        "Stepping- SERR+ FastB2B- DisINTx+",
+        "\tStatus: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- "
+        ">SERR- <PERR- INTx-",
         "\tLatency: 0, Cache Line Size: 64 bytes",
         f"\tNUMA node: {device.numa}",
     ]
@@ -178,7 +181,8 @@ def _block(device: Device, *, redirect: bool, acs: bool) -> str:
         ]
     lines += [
         "\tCapabilities: [100 v2] Advanced Error Reporting",
-        "\t\tUESta:\tDLP- SDES- TLP- FCP- CmpltTO- CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq- ACSViol-",
+        "\t\tUESta:\tDLP- SDES- TLP- FCP- CmpltTO- CmpltAbrt- UnxCmplt- RxOF- MalfTLP- "
+        "ECRC- UnsupReq- ACSViol-",
     ]
     if acs and device.bridge:
         flag = "+" if redirect else "-"

@@ -19,7 +19,9 @@ def recordings(state: HostState) -> Iterator[Recording]:
     yield Recording("uname", "-m", "x86_64\n")
     yield Recording("uname", "-s -r -m", f"Linux {system.kernel} x86_64\n")
     yield Recording(
-        "uname", "-a", f"Linux {state.name} {system.kernel} #67-{system.os_name} SMP PREEMPT_DYNAMIC x86_64 GNU/Linux\n"
+        "uname",
+        "-a",
+        f"Linux {state.name} {system.kernel} #67-{system.os_name} SMP PREEMPT_DYNAMIC x86_64 GNU/Linux\n",
     )
     yield Recording("nproc", "", f"{system.cpus}\n")
     yield Recording("lscpu", "", lscpu(state))
@@ -66,7 +68,9 @@ def _clock(state: HostState) -> Iterator[Recording]:
         f"Timezone=Etc/UTC\nLocalRTC=no\nCanNTP=yes\nNTP={'yes' if system.ntp_active else 'no'}\n"
         f"NTPSynchronized={yes}\nTimeUSec={now}\nRTCTimeUSec={now}\n",
     )
-    yield Recording("timedatectl", "timesync-status", stderr="Failed to query server: Unit not found.\n", rc=1)
+    yield Recording(
+        "timedatectl", "timesync-status", stderr="Failed to query server: Unit not found.\n", rc=1
+    )
     if not system.ntp_active:
         for argv in ("-n tracking", "-c -n tracking"):
             yield Recording("chronyc", argv, stdout="506 Cannot talk to daemon\n", rc=1)
@@ -136,7 +140,10 @@ def lscpu(state: HostState) -> str:
         ("CPU max MHz:", "3800.0000"),
         ("CPU min MHz:", "800.0000"),
         ("BogoMIPS:", "4200.00"),
-        ("Flags:", "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca avx512f amx_bf16 amx_tile amx_int8"),
+        (
+            "Flags:",
+            "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca avx512f amx_bf16 amx_tile amx_int8",
+        ),
         ("Virtualization:", "VT-x"),
         ("NUMA node(s):", str(system.numa_nodes)),
     ]
@@ -164,14 +171,21 @@ def kernel_log(state: HostState) -> str:
         (8.0, f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {driver}"),
     ]
     boot += [
-        (9.0 + p.number, f"mlx5_core {p.pci_address}: firmware version: {p.firmware}") for p in state.ports if p.present
+        (9.0 + p.number, f"mlx5_core {p.pci_address}: firmware version: {p.firmware}")
+        for p in state.ports
+        if p.present
     ]
-    boot += [(30.0, f"mlx5_core {p.pci_address} {p.netdev}: Link up") for p in state.ports if p.present and p.ethernet]
+    boot += [
+        (30.0, f"mlx5_core {p.pci_address} {p.netdev}: Link up")
+        for p in state.ports
+        if p.present and p.ethernet
+    ]
     if system.peermem and state.ports:
         boot.append((31.0, "nvidia-peermem: loaded"))
     lines = sorted([*boot, *state.kernel_log], key=lambda item: item[0])
     return "".join(
-        f"[{(state.booted + timedelta(seconds=at)).strftime('%a %b %e %H:%M:%S %Y')}] {text}\n" for at, text in lines
+        f"[{(state.booted + timedelta(seconds=at)).strftime('%a %b %e %H:%M:%S %Y')}] {text}\n"
+        for at, text in lines
     )
 
 
@@ -318,6 +332,8 @@ def _os_release(state: HostState) -> str:
     system = state.system
     version = f"{system.os_version}.2 LTS"
     return (
-        f'PRETTY_NAME="{system.os_name} {version}"\nNAME="{system.os_name}"\nVERSION_ID="{system.os_version}"\n'
-        f'VERSION="{version} (Noble Numbat)"\nVERSION_CODENAME=noble\nID={system.os_name.lower()}\nID_LIKE=debian\n'
+        f'PRETTY_NAME="{system.os_name} {version}"\nNAME="{system.os_name}"\n'
+        f'VERSION_ID="{system.os_version}"\n'
+        f'VERSION="{version} (Noble Numbat)"\nVERSION_CODENAME=noble\n'
+        f"ID={system.os_name.lower()}\nID_LIKE=debian\n"
     )

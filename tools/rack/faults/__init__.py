@@ -19,7 +19,7 @@ _MODULES = (fabric, gpu, login, system)
 def apply_all(state: HostState, specs: Iterable[FaultSpec], *, seed: int) -> None:
     """Plant faults in a host's state. The same seed, host and fault give the same machine."""
     for spec in specs:
-        rng = random.Random(f"{seed}/{spec.host}/{spec.fault}")  # noqa: S311 - variety, not secrecy
+        rng = random.Random(f"{seed}/{spec.host}/{spec.fault}")
         FAULTS[spec.fault].apply(state, rng, spec.args)
 
 
@@ -35,7 +35,7 @@ def draw(
     Raises:
         ValueError: there is no room for so many.
     """
-    rng = random.Random(seed)  # noqa: S311 - variety, not secrecy
+    rng = random.Random(seed)
     chosen: list[FaultSpec] = []
     names = [n for n in (among or FAULTS) if FAULTS[n].finds]
     for _ in range(200 * count):
@@ -60,7 +60,9 @@ def _clashes(fault: Fault, host: str, chosen: Sequence[FaultSpec], hosts: Mappin
     return False
 
 
-def _shared_finds(fault: Fault, host: str, other: Fault, other_host: str, hosts: Mapping[str, HostState]) -> bool:
+def _shared_finds(
+    fault: Fault, host: str, other: Fault, other_host: str, hosts: Mapping[str, HostState]
+) -> bool:
     """Whether one result would have to speak of both."""
     mine = {(f.check, _subject(f, hosts[host])) for f in fault.finds}
     return bool(mine & {(f.check, _subject(f, hosts[other_host])) for f in other.finds})

@@ -15,18 +15,27 @@ Scope = Literal["host", "pool", "rack"]
 
 @dataclass(frozen=True)
 class Find:
-    """A check that must report the fault, and on what: the host itself, its pool or its rack."""
+    """A check that must report the fault, and on what: the host itself, its pool or its rack.
+
+    Written ``id``, ``id@pool``, ``id@rack``; with ``~full`` behind it only for a rack under full load.
+    """
 
     check: str
     on: Scope = "host"
+    only_full: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Find:
-        check, _, on = text.partition("@")
-        return cls(check, on or "host")  # type: ignore[arg-type]
+        words, _, load = text.partition("~")
+        check, _, on = words.partition("@")
+        return cls(check, _SCOPES[on], only_full=load == "full")
 
     def __str__(self) -> str:
-        return self.check if self.on == "host" else f"{self.check}@{self.on}"
+        scope = "" if self.on == "host" else f"@{self.on}"
+        return f"{self.check}{scope}{'~full' if self.only_full else ''}"
+
+
+_SCOPES: dict[str, Scope] = {"": "host", "host": "host", "pool": "pool", "rack": "rack"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class Fault:
         finds: the checks that must report it, the primary one first: exactly these, no other.
         touches: what it changes; two faults that touch one thing do not stand on one host together.
         alone: it hides other faults of its host, so it stands there alone.
+        silences: nothing of the host can be collected.
         args: names of arguments and what they mean.
     """
 
@@ -46,6 +56,7 @@ class Fault:
     finds: tuple[Find, ...]
     touches: frozenset[str]
     alone: bool
+    silences: bool
     args: Mapping[str, str]
     applies: Callable[[HostState], bool]
     apply: Callable[[HostState, random.Random, Args], None]
@@ -66,11 +77,12 @@ def fault(
     *,
     touches: str = "",
     alone: bool = False,
+    silences: bool = False,
     applies: Callable[[HostState], bool] = always,
     args: Mapping[str, str] | None = None,
 ) -> Callable[[Apply], Apply]:
-    """Register a fault; the function's docstring says what it does to the machine. ``finds`` are check ids
-    separated by blanks, ``id@pool`` and ``id@rack`` for those that speak of more than the host."""
+    """Register a fault; the function's docstring says what it does to the machine. ``finds`` holds finds as
+    :class:`Find` writes them, separated by blanks."""
 
     def register(apply: Apply) -> Apply:
         if name in FAULTS:
@@ -81,7 +93,8 @@ def fault(
             description=" ".join((apply.__doc__ or "").split()),
             finds=tuple(Find.parse(word) for word in finds.split()),
             touches=frozenset(touches.split()) or frozenset({name}),
-            alone=alone,
+            alone=alone or silences,
+            silences=silences,
             args=args or {},
             applies=applies,
             apply=apply,

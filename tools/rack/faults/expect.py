@@ -45,13 +45,32 @@ def expected(
 ) -> set[Key]:
     """The results that ``specs`` must cause; ``judged`` are those of a healthy run that apply."""
     keys: set[Key] = set()
+    silent: set[str] = set()
     for spec in specs:
         state = states[spec.host]
         for find in FAULTS[spec.fault].finds:
-            if find.check.startswith("*"):
-                keys |= {key for key in _wide(find, state, checks) if key in judged}
-            else:
-                keys.add((find.check, subject(find.on, state)))
+            if find.only_full and state.load != "full":
+                continue
+            found = (
+                _wide(find, state, checks)
+                if find.check.startswith("*")
+                else {(find.check, subject(find.on, state))}
+            )
+            keys |= {key for key in found if key in judged}
+        if FAULTS[spec.fault].silences:
+            silent.add(spec.host)
+    return keys | (_silenced(silent, states, checks) & set(judged))
+
+
+def _silenced(silent: set[str], states: Mapping[str, HostState], checks: Sequence[Check]) -> set[Key]:
+    """Pool and rack results where no host is left to read."""
+    keys: set[Key] = set()
+    for scope in (Scope.POOL, Scope.RACK):
+        members: dict[str, set[str]] = {}
+        for state in states.values():
+            members.setdefault(subject(_SCOPES[scope], state), set()).add(state.name)
+        gone = [name for name, hosts in members.items() if hosts <= silent]
+        keys |= {(check.id, name) for check in checks if check.scope is scope for name in gone}
     return keys
 
 

@@ -19,7 +19,9 @@ from tools.rack.faults.base import (
 from tools.rack.state import HostState
 
 
-@fault("nvlink-inactive", "nvlink", "nvlink-links nvlink-topology", touches="links", applies=has_nvlink, args=GPU)
+@fault(
+    "nvlink-inactive", "nvlink", "nvlink-links nvlink-topology", touches="links", applies=has_nvlink, args=GPU
+)
 def nvlink_inactive(state: HostState, rng: random.Random, args: Args) -> None:
     """One NVLink of one GPU is inactive."""
     gpu = one_gpu(state, rng, args)
@@ -58,7 +60,9 @@ def fabric_manager_dead(state: HostState, rng: random.Random, args: Args) -> Non
     state.services["nvidia-fabricmanager"] = "failed"
 
 
-@fault("fabric-manager-version", "nvlink", "nvlink-fabric-manager", touches="fabric-manager", applies=has_nvlink)
+@fault(
+    "fabric-manager-version", "nvlink", "nvlink-fabric-manager", touches="fabric-manager", applies=has_nvlink
+)
 def fabric_manager_version(state: HostState, rng: random.Random, args: Args) -> None:
     """The fabric manager is of another version than the driver."""
     state.fabric_manager_version = "590.48.01"
@@ -67,7 +71,9 @@ def fabric_manager_version(state: HostState, rng: random.Random, args: Args) -> 
 @fault("sxid-fatal", "nvlink", "log-sxid", touches="sxid", applies=has_nvlink)
 def sxid_fatal(state: HostState, rng: random.Random, args: Args) -> None:
     """An NVSwitch logged a fatal error."""
-    state.log("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 24007, Fatal, Link 28 sourcetrack timeout error (First)")
+    state.log(
+        "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 24007, Fatal, Link 28 sourcetrack timeout error (First)"
+    )
 
 
 @fault("port-down", "rdma", "ib-link", touches="port", applies=has_rdma, args=PORT)
@@ -85,7 +91,15 @@ def port_slow(state: HostState, rng: random.Random, args: Args) -> None:
     port.rate_gbps //= 2
 
 
-@fault("port-missing", "rdma", "ib-link ib-names roce-mtu roce-qos roce-tos", touches="port", alone=True, applies=has_rdma, args=PORT)
+@fault(
+    "port-missing",
+    "rdma",
+    "ib-link ib-names roce-mtu roce-qos roce-tos",
+    touches="port",
+    alone=True,
+    applies=has_rdma,
+    args=PORT,
+)
 def port_missing(state: HostState, rng: random.Random, args: Args) -> None:
     """One RDMA device is not there."""
     one_port(state, rng, args).present = False

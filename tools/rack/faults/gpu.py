@@ -12,20 +12,36 @@ def _bus(address: str) -> str:
     return address.removesuffix(".0")
 
 
-@fault("ecc-off", "gpu", "gpu-ecc gpu-ecc-errors", touches="ecc", applies=lambda s: bool(s.gpus[0].ecc_current), args=GPU)
+@fault(
+    "ecc-off",
+    "gpu",
+    "gpu-ecc gpu-ecc-errors",
+    touches="ecc",
+    applies=lambda s: bool(s.gpus[0].ecc_current),
+    args=GPU,
+)
 def ecc_off(state: HostState, rng: random.Random, args: Args) -> None:
     """ECC was switched off on one GPU and the host rebooted."""
     gpu = one_gpu(state, rng, args)
     gpu.ecc_current = gpu.ecc_pending = False
 
 
-@fault("ecc-pending", "gpu", "gpu-ecc", touches="ecc", applies=lambda s: bool(s.gpus[0].ecc_current), args=GPU)
+@fault(
+    "ecc-pending", "gpu", "gpu-ecc", touches="ecc", applies=lambda s: bool(s.gpus[0].ecc_current), args=GPU
+)
 def ecc_pending(state: HostState, rng: random.Random, args: Args) -> None:
     """ECC is on, but will be off after the next reboot."""
     one_gpu(state, rng, args).ecc_pending = False
 
 
-@fault("ecc-uncorrected", "gpu", "gpu-ecc-errors", touches="ecc", applies=lambda s: bool(s.gpus[0].ecc_current), args=GPU)
+@fault(
+    "ecc-uncorrected",
+    "gpu",
+    "gpu-ecc-errors",
+    touches="ecc",
+    applies=lambda s: bool(s.gpus[0].ecc_current),
+    args=GPU,
+)
 def ecc_uncorrected(state: HostState, rng: random.Random, args: Args) -> None:
     """Memory errors that ECC could not correct since the last reset."""
     gpu = one_gpu(state, rng, args)
@@ -53,10 +69,15 @@ def gpu_lost(state: HostState, rng: random.Random, args: Args) -> None:
         f"Unable to determine the device handle for GPU{gpu.index}: {gpu.pci_address.upper()}: GPU is lost.  "
         "Reboot the system to recover this GPU\n"
     )
-    state.log(f"NVRM: Xid (PCI:{_bus(gpu.pci_address)}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+    state.log(f"NVRM: Xid (PCI:{_bus(gpu.pci_address)}): 79, {_XIDS[79]}")
 
 
-@fault("gpu-missing", "gpu", "gpu-count nvlink-links nvlink-topology", touches="gpus", alone=True, args=GPU)
+@fault(
+    "gpu-missing", "gpu",
+    "gpu-count nvlink-links nvlink-topology pcie-acs "
+    "gpu-temperature~full gpu-memory-temperature~full thermal-delta~full",
+    touches="gpus", alone=True, args=GPU,
+)  # fmt: skip
 def gpu_missing(state: HostState, rng: random.Random, args: Args) -> None:
     """A GPU did not come up at boot: neither the driver nor the PCI bus shows it."""
     gone = one_gpu(state, rng, args)
@@ -92,12 +113,14 @@ def driver_differs(state: HostState, rng: random.Random, args: Args) -> None:
 @fault("driver-mismatch", "gpu", "*nvidia-smi", alone=True)
 def driver_mismatch(state: HostState, rng: random.Random, args: Args) -> None:
     """The driver was upgraded under a running kernel module."""
-    state.smi_error = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 595.95\n"
+    state.smi_error = (
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 595.95\n"
+    )
 
 
 @fault("cuda-old", "gpu", "gpu-cuda", touches="cuda")
 def cuda_old(state: HostState, rng: random.Random, args: Args) -> None:
-    """The driver supports an older CUDA than the engine was built for (a forward-compatibility library is gone)."""
+    """The driver supports an older CUDA than the plan asks for."""
     state.cuda = "12.4"
 
 
@@ -115,7 +138,9 @@ def persistenced_dead(state: HostState, rng: random.Random, args: Args) -> None:
         gpu.persistence = False
 
 
-@fault("mig-on", "gpu", "gpu-mig", touches="mig", applies=lambda s: s.gpus[0].mig_current is not None, args=GPU)
+@fault(
+    "mig-on", "gpu", "gpu-mig", touches="mig", applies=lambda s: s.gpus[0].mig_current is not None, args=GPU
+)
 def mig_on(state: HostState, rng: random.Random, args: Args) -> None:
     """MIG will be on after the next reset; somebody asked for it."""
     one_gpu(state, rng, args).mig_pending = True
@@ -127,7 +152,9 @@ def mps_running(state: HostState, rng: random.Random, args: Args) -> None:
     state.processes.append(Process(31_337, "nvidia-cuda-mps-control", 0))
 
 
-@fault("power-limit-low", "power", "gpu-power-limit uniform-power-limit@pool", touches="power-limit", args=GPU)
+@fault(
+    "power-limit-low", "power", "gpu-power-limit uniform-power-limit@pool", touches="power-limit", args=GPU
+)
 def power_limit_low(state: HostState, rng: random.Random, args: Args) -> None:
     """Somebody lowered one GPU's power limit."""
     gpu = one_gpu(state, rng, args)
@@ -177,7 +204,9 @@ def pcie_slow(state: HostState, rng: random.Random, args: Args) -> None:
     gpu.pcie_gen_current = min(gpu.pcie_gen_current, 4)
 
 
-@fault("foreign-process", "gpu", "gpu-idle", touches="processes", applies=lambda s: s.load == "idle", args=GPU)
+@fault(
+    "foreign-process", "gpu", "gpu-idle", touches="processes", applies=lambda s: s.load == "idle", args=GPU
+)
 def foreign_process(state: HostState, rng: random.Random, args: Args) -> None:
     """Somebody's notebook holds memory of one GPU."""
     gpu = one_gpu(state, rng, args)
@@ -194,9 +223,9 @@ def memory_held(state: HostState, rng: random.Random, args: Args) -> None:
 _XIDS = {
     48: "pid='<unknown>', name=<unknown>, DBE (double bit error) detected in FBPA",
     63: "pid=2245, name=nvidia-persiste, Row Remapper: New row marked for remapping, reset gpu to activate.",
-    74: "pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 4(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)",
+    74: "pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 4(0x10000, 0x0, 0x0)",
     79: "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-    119: "pid=40021, name=VLLM::Worker, Timeout after 6s of waiting for RPC response from GPU0 GSP! Expected function 76",
+    119: "pid=40021, name=VLLM::Worker, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
     13: "pid=40021, name=python3, Graphics SM Warp Exception on (GPC 2, TPC 1, SM 0): Out Of Range Address",
 }
 
@@ -246,5 +275,3 @@ def smi_hangs(state: HostState, rng: random.Random, args: Args) -> None:
 def smi_floods(state: HostState, rng: random.Random, args: Args) -> None:
     """nvidia-smi prints 100 MB."""
     state.tool_faults.append(ToolFault("nvidia-smi", "floods"))
-
-

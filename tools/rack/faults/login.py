@@ -14,9 +14,7 @@ def no_sudo(state: HostState, rng: random.Random, args: Args) -> None:
     state.login.sudo = False
 
 
-@fault(
-    "tool-missing", "host", "host-tools *nvme", alone=True, args={"tool": "which, nvme unless said"}
-)
+@fault("tool-missing", "host", "host-tools *nvme", alone=True, args={"tool": "which, nvme unless said"})
 def tool_missing(state: HostState, rng: random.Random, args: Args) -> None:
     """A tool that checks need is not installed."""
     state.tool_faults.append(ToolFault(str(args.get("tool", "nvme")), "missing"))
@@ -28,25 +26,25 @@ def connection_cut(state: HostState, rng: random.Random, args: Args) -> None:
     state.tool_faults.append(ToolFault("nvidia-smi", "cuts"))
 
 
-@fault("host-down", "host", "net-reachable", alone=True)
+@fault("host-down", "host", "net-reachable", silences=True)
 def host_down(state: HostState, rng: random.Random, args: Args) -> None:
     """Nothing listens: the connection is refused."""
     state.login.up = False
 
 
-@fault("host-frozen", "host", "net-reachable", alone=True)
+@fault("host-frozen", "host", "net-reachable", silences=True)
 def host_frozen(state: HostState, rng: random.Random, args: Args) -> None:
     """The connection is accepted, and nothing is ever said."""
     state.login.frozen = True
 
 
-@fault("key-refused", "host", "net-reachable", alone=True)
+@fault("key-refused", "host", "net-reachable", silences=True)
 def key_refused(state: HostState, rng: random.Random, args: Args) -> None:
     """The host does not know our key."""
     state.login.key_accepted = False
 
 
-@fault("host-key-changed", "host", "net-reachable", alone=True)
+@fault("host-key-changed", "host", "net-reachable", silences=True)
 def host_key_changed(state: HostState, rng: random.Random, args: Args) -> None:
     """The host shows another key than the one on record."""
     state.login.host_key_changed = True
@@ -67,4 +65,6 @@ def banner(state: HostState, rng: random.Random, args: Args) -> None:
 @fault("motd", "host", "", touches="motd")
 def motd(state: HostState, rng: random.Random, args: Args) -> None:
     """Start-up files of the shell print to standard output; nothing may be reported."""
-    state.login.motd = "Welcome to the cluster!\n@rw fake frame 1 1\n0 done 0 1\n\nTicket 4711: maintenance on Friday\n"
+    state.login.motd = (
+        "Welcome to the cluster!\n@rw fake frame 1 1\n0 done 0 1\n\nTicket 4711: maintenance on Friday\n"
+    )

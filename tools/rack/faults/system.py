@@ -38,8 +38,10 @@ def numa_off(state: HostState, rng: random.Random, args: Args) -> None:
     """Booted with numa=off: every GPU looks near to every core."""
     state.system.cmdline["numa"] = "off"
     state.system.numa_nodes = 1
-    for part in (*state.gpus, *state.ports):
-        part.numa = 0
+    for gpu in state.gpus:
+        gpu.numa = 0
+    for port in state.ports:
+        port.numa = 0
 
 
 @fault("numa-balancing", "os", "os-numa", touches="numa")
@@ -129,7 +131,13 @@ def nvme_missing(state: HostState, rng: random.Random, args: Args) -> None:
     state.disks.remove(rng.choice(state.disks))
 
 
-@fault("rack-overload", "power", "power-rack-budget@rack", touches="power", applies=lambda s: has_bmc(s) and s.load == "full")
+@fault(
+    "rack-overload",
+    "power",
+    "power-rack-budget@rack",
+    touches="power",
+    applies=lambda s: has_bmc(s) and s.load == "full",
+)
 def rack_overload(state: HostState, rng: random.Random, args: Args) -> None:
     """This host draws so much that its rack comes near its rating."""
     assert state.bmc is not None
