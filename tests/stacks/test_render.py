@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +50,8 @@ def test_examples_render_as_reviewed(name: str) -> None:
         for file, text in texts(plan).items()
         if not file.startswith("nodes/") or file.startswith(f"nodes/{first}-")
     }
+    if os.environ.get("RACKWRIGHT_GOLDEN") == "write":
+        shutil.rmtree(GOLDEN / name, ignore_errors=True)  # an object that is gone leaves no file behind
     for file, text in kept.items():
         assert_golden(GOLDEN / name / file, text)
     present = {p.relative_to(GOLDEN / name).as_posix() for p in (GOLDEN / name).rglob("*") if p.is_file()}
@@ -272,6 +276,26 @@ def test_the_command_sizes_a_workload_first(tmp_path: Path) -> None:
     assert code == 0
     index = yaml.safe_load((tmp_path / "out" / "index.yaml").read_text())
     assert index["digest"] == example("dev-1k").digest
+
+
+def test_a_workload_needs_no_schema_line(tmp_path: Path) -> None:
+    text = (REPOSITORY / "inventory" / "dev-1k" / "workload.yaml").read_text()
+    (tmp_path / "w.yaml").write_text(text.replace("schema: rackwright/workload/v1\n", ""))
+    assert invoke(str(tmp_path / "w.yaml"), "-o", str(tmp_path / "out"))[0] == 0
+
+
+def test_a_plan_edited_by_hand_is_not_rendered(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(multi().to_yaml().replace("max_replicas: 2", "max_replicas: 9"))
+    code, text = invoke(str(tmp_path / "plan.yaml"), "-o", str(tmp_path / "out"))
+    assert code == 2
+    assert "must be the digest of the plan's content" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_for_hosts_is_exit_status_2(tmp_path: Path) -> None:
+    save_plan(changed(single(), sites__0__target="hosts"), tmp_path / "plan.yaml")
+    code, text = invoke(str(tmp_path / "plan.yaml"), "-o", str(tmp_path / "out"))
+    assert (code, 'must be "kubernetes"' in text) == (2, True)
 
 
 def test_a_finding_is_exit_status_1(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackwright.errors import CannotRun, Problem, listing
+from rackwright.errors import listing
 
 if TYPE_CHECKING:
-    from rackwright.crds import Schemas
     from rackwright.plan import Plan
     from stacks.rendering import Rendered
 
@@ -43,11 +42,12 @@ if TYPE_CHECKING:
 )
 def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...]) -> None:
     from rackwright.crds import load_schemas
+    from stacks.rendering import render
 
     plan = _plan(file)
     schemas = load_schemas(crds) if crds else None
-    rendered = _render(plan, output, joined, schemas)
-    click.echo(_report(rendered, output, file, validating=crds is not None))
+    rendered = render(plan, output, joined=joined, schemas=schemas)
+    click.echo(_report(rendered, output, validating=crds is not None))
     sys.exit(1 if rendered.failed else 0)
 
 
@@ -58,8 +58,8 @@ def _plan(file: Path) -> Plan:
     from rackwright.yamlio import load_yaml
 
     document = load_yaml(file, next_command=f"rackwright size WORKLOAD.yaml -o {file}")
-    schema = document.data.get("schema", "") if isinstance(document.data, dict) else ""
-    if isinstance(document.data, dict) and not str(schema).startswith("rackwright/workload/"):
+    data = document.data if isinstance(document.data, dict) else {}
+    if "header" in data or str(data.get("schema")).startswith("rackwright/plan/"):
         return plan_from_document(document)
     from rackwright.catalog import load_catalog
     from rackwright.sizing.size import size
@@ -67,23 +67,7 @@ def _plan(file: Path) -> Plan:
     return size(load_workload(file), load_catalog())
 
 
-def _render(plan: Plan, output: Path, joined: tuple[str, ...], schemas: Schemas | None) -> Rendered:
-    try:
-        from stacks.rendering import render
-    except ModuleNotFoundError as error:
-        raise CannotRun(
-            Problem(
-                "rackwright render",
-                "must run from a checkout with the stacks extra",
-                f"no module {error.name}",
-                "the program that declares the objects is not part of the installed package",
-                'in the checkout: pip install -e ".[stacks]"',
-            )
-        ) from None
-    return render(plan, output, joined=joined, schemas=schemas)
-
-
-def _report(rendered: Rendered, output: Path, file: Path, *, validating: bool) -> str:
+def _report(rendered: Rendered, output: Path, *, validating: bool) -> str:
     parts = [_table(rendered), _counts(rendered, validating=validating)]
     if rendered.findings:
         parts.append("\n".join(str(finding) for finding in _distinct(rendered)))
