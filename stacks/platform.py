@@ -39,7 +39,7 @@ class Platform(pulumi.ComponentResource):
 
     def __init__(self, name: str, model: Model, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rackwright:stacks:Platform", name, None, opts)
-        definitions = _definitions(self, model)
+        definitions = [*_definitions(self, model), *_operator_namespaces(self, model)]
         self.namespace = _namespace(self, model)
         _priority_class(self, model)
         for operator in model.platform.operators:
@@ -67,6 +67,23 @@ def _definitions(parent: pulumi.Resource, model: Model) -> list[pulumi.Resource]
             ),
         )
         for definition in model.environment.crds
+    ]
+
+
+def _operator_namespaces(parent: pulumi.Resource, model: Model) -> list[pulumi.Resource]:
+    """Where no operator brings its definitions, none brings its namespace either."""
+    if not model.environment.crds:
+        return []
+    fabric = model.plan.fabric
+    wanted = [model.operator_namespace("gpu-operator"), fabric.namespace if fabric else None]
+    return [
+        k8s.core.v1.Namespace(
+            name,
+            metadata=model.metadata(name, "platform"),
+            opts=pulumi.ResourceOptions(parent=parent, protect=model.environment.protect),
+        )
+        for name in dict.fromkeys(wanted)
+        if name is not None and name != model.namespace
     ]
 
 

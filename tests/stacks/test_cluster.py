@@ -11,6 +11,7 @@ import yaml
 from rackwright.engines import matrix
 from rackwright.errors import InputErrors
 from rackwright.plan import Plan, load_plan
+from rackwright.render_rules import check
 from stacks.embedded import run
 from stacks.model import Environment
 from stacks.program import PHASES, build
@@ -65,6 +66,16 @@ def test_definitions_come_first_and_as_they_are() -> None:
     assert definition.inputs["spec"] == DEFINITION["spec"]
     policy = next(r for r in found if r.type.endswith(":ClusterPolicy"))
     assert definition.urn in policy.dependencies
+
+
+def test_a_cluster_without_operators_gets_the_namespaces_that_objects_are_put_into() -> None:
+    bare = registrations(multi(), Environment(crds=(DEFINITION,)))
+    spaces = {r.name for r in bare if r.type.endswith("v1:Namespace")}
+    assert spaces == {"llm", "gpu-operator", "nvidia-network-operator"}
+    policy = next(r for r in bare if r.type.endswith(":ClusterPolicy"))
+    assert any(urn.endswith("Namespace::gpu-operator") for urn in policy.dependencies)
+    used = {r.inputs["metadata"].get("namespace") for r in bare if r.custom and "metadata" in r.inputs}
+    assert used - {None} == spaces
 
 
 def test_an_operator_is_external_or_a_chart_pinned_by_digest() -> None:
@@ -235,6 +246,21 @@ def test_only_pods_with_a_server_are_scraped() -> None:
     spec = one(multi(), "PodMonitor")["spec"]
     assert spec["selector"]["matchLabels"]["rackwright.dev/role"] == "leader"
     assert spec["podMetricsEndpoints"][0]["interval"] == "15s"
+
+
+def test_several_deployments_stand_beside_each_other() -> None:
+    data = multi().as_dict()
+    code = json.loads(json.dumps(data["deployments"][0]).replace('"chat"', '"code"'))
+    data["deployments"].append(code)
+    for section in ("volumes", "routes", "scaling"):
+        data[section] += json.loads(json.dumps(data[section]).replace("chat", "code"))
+    plan = Plan.model_validate(data)
+    found = objects(plan)
+    for kind in ("LeaderWorkerSet", "PodDisruptionBudget", "NetworkPolicy", "InferencePool", "ScaledObject"):
+        assert {f"{kind} chat", f"{kind} code"} <= found.keys()
+    assert [name for name in found if name.startswith("Gateway ")] == ["Gateway llm"]
+    assert len(found["Gateway llm"]["spec"]["listeners"]) == 1  # one hostname
+    assert check(plan, found.values()) == []
 
 
 def test_every_resource_belongs_to_a_component_of_a_phase() -> None:
