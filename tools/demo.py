@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
@@ -50,29 +49,27 @@ def rack(config: Path, directory: Path) -> Iterator[Path]:
 
 
 def compare(results: Path, config: Path) -> tuple[list[str], list[str]]:
-    """(planted faults nobody reported, findings nobody planted), by host and check."""
+    """(planted faults that nothing reported, findings that nothing planted explains)."""
+    from rackwright.verdict import Results
     from tools.rack.faults import FAULTS
     from tools.rack.rack import load_rack
 
-    found = {(r["subject"], r["check"]) for r in json.loads(results.read_text())["results"]
-             if r["status"] in ("fail", "error") }  # fmt: skip
+    blocking = Results.from_json(results.read_text(encoding="utf-8")).findings()
     missed, explained = [], set()
     for planted in load_rack(config).faults:
-        fault = FAULTS[planted.fault]
-        hits = {
-            pair
-            for pair in found
-            if pair[1] in fault.all_ids and planted.host in (pair[0], *_where(results, pair))
-        }
+        hits = [
+            r
+            for r in blocking
+            for find in FAULTS[planted.fault].finds
+            if r.check == find.check
+            and r.scope == find.on
+            and (r.scope != "host" or r.subject == planted.host)
+        ]
         if not hits:
             missed.append(f"{planted.fault} on {planted.host}")
-        explained |= hits
-    return missed, sorted(f"{check} on {subject}" for subject, check in found - explained)
-
-
-def _where(results: Path, pair: tuple[str, str]) -> list[str]:
-    return [w for r in json.loads(results.read_text())["results"]
-            if (r["subject"], r["check"]) == pair for w in r["where"]]  # fmt: skip
+        explained |= {(r.check, r.subject) for r in hits}
+    extra = [f"{r.check} on {r.subject}" for r in blocking if (r.check, r.subject) not in explained]
+    return missed, extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,21 +82,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     try:
-        step("Size: users, model and SLO become a plan",
-             [*RACKWRIGHT, "size", str(options.workload), "-o", str(out / "plan.yaml")])  # fmt: skip
-        step("Stand up: the plan becomes declared infrastructure (embedded engine)",
-             [*RACKWRIGHT, "render", str(out / "plan.yaml"), "-o", str(out / "manifests")])  # fmt: skip
+        step(
+            "Size: users, model and SLO become a plan",
+            [*RACKWRIGHT, "size", str(options.workload), "-o", str(out / "plan.yaml")],
+        )
+        step(
+            "Stand up: the plan becomes declared infrastructure (embedded engine)",
+            [*RACKWRIGHT, "render", str(out / "plan.yaml"), "-o", str(out / "manifests")],
+        )
         with rack(options.rack, out / "rack") as hosts:
-            code = step("Prove: the checklist on every host (faults are planted, so findings are right)",
-                        [*RACKWRIGHT, "preflight", "--hosts", str(hosts), "--results", str(out / "preflight")],
-                        allowed=(0, 1))  # fmt: skip
+            code = step(
+                "Prove: the checklist on every host (faults are planted, so findings are right)",
+                [*RACKWRIGHT, "preflight", "--hosts", str(hosts), "--results", str(out / "preflight")],
+                allowed=(0, 1),
+            )
         missed, extra = compare(out / "preflight" / "results.json", options.rack)
     except StepFailed as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     print(f"\n── Done in {time.monotonic() - began:.0f} s")
     print(
-        f"planted faults not found: {', '.join(missed) or 'none'}; findings not planted: {', '.join(extra) or 'none'}"
+        f"planted faults not found: {', '.join(missed) or 'none'}; "
+        f"findings not planted: {', '.join(extra) or 'none'}"
     )
     print(f"""
 plan       {out}/plan.yaml             one reviewable file; change the workload, not this
