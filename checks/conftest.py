@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from checks import registry
-from checks.explain import explain, headline
+from checks.explain import explain, warnings
 from checks.local_hosts import InventoryHosts
 from checks.registry import Scope
 from checks.session import Session, Subject, first_items
@@ -235,10 +235,8 @@ class _Collector:
         if not (warned or written or self._run.notes):
             return
         terminalreporter.section("preflight")
-        for result in warned:
-            terminalreporter.line(
-                f"WARN {headline(result)}" + (f": {result.message}" if result.message else "")
-            )
+        for line in warnings(warned):
+            terminalreporter.line(line)
         for note in self._run.notes:
             terminalreporter.line(f"note: {note}")
         if written:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from checks.registry import Check
+from rackwright.errors import listing
 from rackwright.verdict import Result, Status
 
 
@@ -31,3 +34,11 @@ def explain(result: Result, check: Check) -> str:
         lines.append(f"  evidence $ {item.command}" + (f"   [status {item.rc}]" if item.rc else ""))
         lines += [f"           {line}" for line in item.excerpt.splitlines()[:4]]
     return "\n".join(lines)
+
+
+def warnings(results: Iterable[Result]) -> list[str]:
+    """One line a check and finding, with all the subjects that show it."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        groups.setdefault((result.check, result.message or result.actual), []).append(result.subject)
+    return [f"WARN {check} on {listing(names)}: {text}" for (check, text), names in groups.items()]

@@ -5,6 +5,7 @@ Both views, ``rackwright preflight`` and ``pytest checks``, judge with the funct
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import time
@@ -159,6 +160,8 @@ class Bench:
     inventory: Inventory
     commands: Mapping[str, Command]
     load: Load | None = None
+    _views: dict[str, HostView] = field(default_factory=dict, compare=False)
+    _hosts: dict[str, Host] = field(default_factory=dict, compare=False)
 
     @classmethod
     def for_checks(
@@ -167,8 +170,15 @@ class Bench:
         return cls(plan, inventory, {c.key: c for item in checks for c in item.commands}, load)
 
     def view(self, capture: Capture) -> HostView:
-        host = self.inventory.host(capture.host)
-        return HostView(capture, pool=host.pool, rack=host.rack, parse=parse, commands=self.commands)
+        """One view a host, so that each output is parsed once for all checks."""
+        if not self._hosts:
+            self._hosts.update({h.name: h for h in self.inventory.hosts})
+        view = self._views.get(capture.host)
+        if view is None or view.capture is not capture:
+            host = self._hosts[capture.host]
+            view = HostView(capture, pool=host.pool, rack=host.rack, parse=_parse, commands=self.commands)
+            self._views[capture.host] = view
+        return view
 
     def judge_host(self, item: Check, view: HostView) -> Result:
         pool = self.plan.pool(view.pool)
@@ -279,6 +289,18 @@ class Bench:
 
 
 _OPEN = (Status.PASS, Status.WARN)
+_PARSED: dict[bytes, Any] = {}
+_PARSED_MAX = 4096
+
+
+def _parse(kind: str, text: str) -> Any:
+    """Hosts of one pool print much the same: one text is parsed once, whichever host printed it."""
+    key = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    if key not in _PARSED:
+        if len(_PARSED) >= _PARSED_MAX:
+            _PARSED.clear()
+        _PARSED[key] = parse(kind, text)
+    return _PARSED[key]
 
 
 @lru_cache(maxsize=512)
@@ -413,6 +435,7 @@ class _Run:
         self.on_result, self.on_host = on_result, on_host
         self.bench = Bench.for_checks(plan, inventory, selected, options.load)
         self.captures: dict[str, Capture] = {}
+        self.shared = {c.key for item in selected if item.scope is not Scope.HOST for c in item.commands}
         self.pruned: dict[str, int] = {}
         self.unreachable: dict[str, str] = {}
         self.found: list[Result] = []
@@ -461,10 +484,9 @@ class _Run:
         yield from collect_all(Network(settings), jobs, forks=self.options.forks)
 
     def _host(self, capture: Capture, checks: Sequence[Check]) -> None:
-        before = self.captures.get(capture.host)
-        if before is not None and not capture.problem:
+        if capture.host in self.captures and self.options.results_dir and not capture.problem:
+            before = read_capture(self.options.results_dir / "captures", capture.host)
             capture = capture.model_copy(update={"outputs": {**before.outputs, **capture.outputs}})
-        self.captures[capture.host] = capture
         if self.options.results_dir:
             capture.write(self.options.results_dir / "captures")
         if capture.problem:
@@ -475,6 +497,9 @@ class _Run:
                 self.notes.append(f"{capture.host}: {capture.cut}")
             view = self.bench.view(capture)
             mine = [self.bench.judge_host(item, view) for item in checks]
+        view = self.bench.view(capture)
+        view.keep_only(self.shared)
+        self.captures[capture.host] = view.capture
         for result in mine:
             self._add(result)
         if self.on_host:

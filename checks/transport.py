@@ -13,6 +13,7 @@ import queue
 import re
 import shlex
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -37,6 +38,8 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 _CHUNK = 1 << 16
+_JUMPS = 8
+"""Logins at a time through a jump host: sshd starts to refuse at ten that are under way."""
 
 
 class UnreachableError(Exception):
@@ -85,6 +88,7 @@ class Network:
     settings: Settings
     _known: dict[tuple[Path, ...], KnownHosts] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _jumps: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_JUMPS))
 
     @cached_property
     def _config(self) -> paramiko.SSHConfig:
@@ -160,14 +164,13 @@ class Network:
         watchdog.daemon = True
         watchdog.start()
         try:
-            self._open(client, opened, endpoint, deadline)
+            with self._jumps if endpoint.proxy_command else contextlib.nullcontext():
+                self._open(client, opened, endpoint, deadline)
             yield client
         finally:
             watchdog.cancel()
             client.close()
-            for sock in opened:
-                with contextlib.suppress(Exception):
-                    sock.close()
+            _close(opened)
 
     def host_key(self, host: Host) -> tuple[Endpoint, paramiko.PKey]:
         """The key that the server shows, without a login.
@@ -177,19 +180,20 @@ class Network:
         """
         at = self.endpoint(host)
         deadline = time.monotonic() + self.settings.connect_s + self.settings.banner_s
+        opened: list[Any] = []
         try:
-            sock = _socket(at, self.settings.connect_s, deadline)
-            with contextlib.closing(sock):
-                known = self.known(at.known_hosts_files)
-                transport = _preferring(known.types(at.label))(sock)
-                transport.banner_timeout = self.settings.banner_s
-                with contextlib.closing(transport):
-                    transport.start_client(timeout=self.settings.banner_s)
-                    return at, transport.get_remote_server_key()
+            sock = _socket(at, opened, self.settings.connect_s, deadline)
+            transport = _preferring(self.known(at.known_hosts_files).types(at.label))(sock)
+            transport.banner_timeout = self.settings.banner_s
+            with contextlib.closing(transport):
+                transport.start_client(timeout=self.settings.banner_s)
+                return at, transport.get_remote_server_key()
         except UnreachableError:
             raise
         except Exception as error:  # paramiko raises bare Exception and EOFError too
-            raise self._explained(error, at) from None
+            raise self._explained(error, at, _complaint(opened)) from None
+        finally:
+            _close(opened)
 
     def _open(self, client: paramiko.SSHClient, opened: list[Any], at: Endpoint, deadline: float) -> None:
         known = self.known(at.known_hosts_files)
@@ -197,8 +201,7 @@ class Network:
         settings = self.settings
         keys: Any = [k for k in at.key_files if Path(k).exists()]
         try:
-            sock = _socket(at, settings.connect_s, deadline)
-            opened.append(sock)
+            sock = _socket(at, opened, settings.connect_s, deadline)
             client.connect(
                 at.address,
                 at.port,
@@ -220,9 +223,9 @@ class Network:
                 raise UnreachableError(
                     f"no login within {settings.deadline_s:g} s at {at.address}:{at.port}", _by_hand(at)
                 ) from None
-            raise self._explained(error, at) from None
+            raise self._explained(error, at, _complaint(opened)) from None
 
-    def _explained(self, error: Exception, at: Endpoint) -> UnreachableError:
+    def _explained(self, error: Exception, at: Endpoint, complaint: str) -> UnreachableError:
         where = f"{at.address}:{at.port}"
         enrol = f"rackwright enrol --hosts {shlex.quote(self.settings.inventory)}"
         if self.settings.known_hosts:
@@ -245,6 +248,11 @@ class Network:
         if refused or "no authentication methods" in str(error).lower():
             tried = f"key file {missing[0]} does not exist" if missing else _keys_tried(at)
             return UnreachableError(f"login refused: {at.user}@{where} ({tried})", _by_hand(at))
+        if at.proxy_command:
+            return UnreachableError(
+                f"no SSH connection to {where} through `{at.proxy_command}`: {complaint or _short(error)}",
+                f"try it by hand: {at.proxy_command} </dev/null must print SSH-2.0-…",
+            )
         if isinstance(error, TimeoutError) or "timed out" in str(error).lower():
             return UnreachableError(
                 f"no answer from {where} within {self.settings.connect_s:g} s", _by_hand(at)
@@ -314,9 +322,61 @@ def _preferring(types: list[str]) -> Any:
     return make
 
 
-def _socket(at: Endpoint, connect_s: float, deadline: float) -> Any:
+class _Proxy:
+    """A proxy command on one end of a socket pair, so that its end is the connection's end."""
+
+    def __init__(self, command: str) -> None:
+        self.sock, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                ["sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+
+    def complaint(self) -> str:
+        """The last thing it said, once it has ended."""
+        try:
+            _, said = self._process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:
+            return ""
+        lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1] if lines else f"it ended with status {self._process.returncode}"
+
+    def close(self) -> None:
+        self.sock.close()
+        if self._process.poll() is None:
+            self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=2)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+
+def _complaint(opened: list[Any]) -> str:
+    return next((item.complaint() for item in opened if isinstance(item, _Proxy)), "")
+
+
+def _close(opened: list[Any]) -> None:
+    for item in opened:
+        with contextlib.suppress(OSError):
+            item.close()
+
+
+def _socket(at: Endpoint, opened: list[Any], connect_s: float, deadline: float) -> socket.socket:
+    """A connected socket; what must be closed with it is added to ``opened``."""
     if at.proxy_command:
-        return paramiko.ProxyCommand(at.proxy_command)
+        proxy = _Proxy(at.proxy_command)
+        opened += [proxy, proxy.sock]
+        return proxy.sock
+    sock = _connected(at, connect_s, deadline)
+    opened.append(sock)
+    return sock
+
+
+def _connected(at: Endpoint, connect_s: float, deadline: float) -> socket.socket:
     limit = max(min(connect_s, deadline - time.monotonic()), 0.1)
     end = time.monotonic() + limit
     last: Exception = TimeoutError()

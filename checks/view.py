@@ -6,7 +6,7 @@ runner turns that into an *error* verdict with the offending line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from checks.capture import Capture, CommandOutput
@@ -50,6 +50,13 @@ class HostView:
         self._commands = commands
         self._parsed: dict[str, Any] = {}
 
+    def keep_only(self, keys: Iterable[str]) -> None:
+        """Let go of what nobody will ask for: thousands of hosts would not fit otherwise."""
+        wanted = set(keys)
+        outputs = {key: out for key, out in self.capture.outputs.items() if key in wanted}
+        self.capture = self.capture.model_copy(update={"outputs": outputs})
+        self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in wanted}
+
     def output(self, command: Command) -> CommandOutput:
         """The raw result, whatever its state.
 
@@ -88,16 +95,24 @@ class HostView:
         Raises:
             NotMeasured: as :meth:`text`, or the parser did not understand the output.
         """
-        if command.key not in self._parsed:
-            parsed = self._parse(command.parser, self.text(command))
-            if not parsed.understood:
-                lines = "; ".join(str(p.text) for p in parsed.problems[:2]) or "no line of it was recognised"
-                raise NotMeasured(
-                    f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines
-                )
-            self._parsed[command.key] = parsed.facts
-        facts: dict[str, Any] = self._parsed[command.key]
+        parsed = self.parsed(command)
+        if not parsed.understood:
+            lines = "; ".join(str(p.text) for p in parsed.problems[:2]) or "no line of it was recognised"
+            raise NotMeasured(
+                f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines
+            )
+        facts: dict[str, Any] = parsed.facts
         return facts
+
+    def parsed(self, command: Command) -> Any:
+        """Facts, problems and whether the output was understood, parsed once however often it is asked for.
+
+        Raises:
+            NotMeasured: as :meth:`text`.
+        """
+        if command.key not in self._parsed:
+            self._parsed[command.key] = self._parse(command.parser, self.text(command))
+        return self._parsed[command.key]
 
 
 def _first_lines(out: CommandOutput) -> str:

@@ -245,6 +245,17 @@ def test_a_jump_host(farm: Farm, good: Host, tmp_path: Path) -> None:
     assert capture.outputs.keys() == {"one", "two"}, capture.problem
 
 
+def test_a_jump_host_that_refuses(farm: Farm, good: Host, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host bastion\n  HostName 127.0.0.1\n  Port {free_port()}\n")
+    network = Network(Settings(ssh_config=config, known_hosts=farm.known_hosts))
+    capture = collect_host(network, replace(good, proxy_jump="bastion"), build(QUICK, {}))
+    assert capture.problem.startswith(
+        f"no SSH connection to 127.0.0.1:{good.port} through `ssh -o BatchMode=yes"
+    )
+    assert "-W '[127.0.0.1]" in capture.problem_next
+
+
 def test_many_hosts_at_once(farm: Farm, good: Host) -> None:
     script = build(QUICK, {})
     jobs = [(replace(good, name=f"gpu-{n:02}"), script) for n in range(24)]
