@@ -15,6 +15,7 @@ import importlib
 import pkgutil
 
 from checks.parsers._core import (
+    LONGEST_LINE,
     NA,
     REGISTRY,
     Facts,
@@ -24,6 +25,7 @@ from checks.parsers._core import (
     Reading,
     normalise,
     shorten,
+    too_long,
 )
 from checks.parsers._errors import tool_errors
 from checks.parsers.codes import CODES
@@ -63,6 +65,8 @@ def recognise(text: str) -> str | None:
 
 
 def _recognise(text: str) -> str | None:
+    if too_long(text) is not None:
+        return None
     best, best_score = None, 0
     for entry in KINDS.values():
         try:
@@ -88,6 +92,13 @@ def parse(kind: str, text: str) -> Parsed:
     entry = _BY_NAME.get(kind)
     if entry is None:
         raise ValueError(f"no parser for the kind {kind!r}; kinds are: auto, {', '.join(KINDS)}")
+    line = too_long(clean_text)
+    if line is None and not entry.document:
+        line = next((line for line in clean_text.split("\n") if len(line) > LONGEST_LINE), None)
+    if line is not None:
+        reading = Reading({})
+        reading.unknown(f"a line of {len(line)} characters: {line[:100]}")
+        return Parsed(entry.kind, {}, list(reading.problems), False)
     try:
         reading = entry.function(clean_text)
     except Exception as error:  # last resort: a text must never end the run

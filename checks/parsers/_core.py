@@ -10,6 +10,8 @@ from typing import Any, TypeGuard
 Facts = dict[str, Any]
 
 _MOST_PROBLEMS = 50
+_MOST_BLANK_LINES = 3
+LONGEST_LINE = 20_000
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class ParserEntry:
     function: ParseFunction
     sniff: SniffFunction
     aliases: tuple[str, ...] = ()
+    document: bool = False  # may be JSON or XML without line breaks
 
 
 REGISTRY: dict[str, ParserEntry] = {}
@@ -127,7 +130,9 @@ def parser(
     title: str,
     commands: tuple[str, ...],
     sniff: SniffFunction,
+    *,
     aliases: tuple[str, ...] = (),
+    document: bool = False,
 ) -> Callable[[ParseFunction], ParseFunction]:
     """Enter the decorated function as the parser of ``kind``; a second one of that name is an error."""
 
@@ -136,7 +141,7 @@ def parser(
         for name in (kind, *aliases):
             if name in taken or name == "auto":
                 raise ValueError(f"two parsers for the kind {name!r}")
-        REGISTRY[kind] = ParserEntry(kind, title, commands, function, sniff, aliases)
+        REGISTRY[kind] = ParserEntry(kind, title, commands, function, sniff, aliases, document)
         return function
 
     return enter
@@ -147,8 +152,28 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def normalise(text: str) -> str:
-    """``text`` without byte order mark, escape sequences and control characters, with LF line ends."""
+    """``text`` without byte order mark, escape sequences and control characters, with LF line ends.
+
+    Of many blank lines in a row a few are kept.
+    """
     text = text.removeprefix("\ufeff")
     text = _ANSI.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub("", text).replace("\u00a0", " ")
+    text = _CONTROL.sub("", text).replace("\u00a0", " ")
+    kept: list[str] = []
+    blank = 0
+    for line in text.split("\n"):
+        blank = 0 if line.strip() else blank + 1
+        if blank <= _MOST_BLANK_LINES:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def too_long(text: str) -> str | None:
+    """A line that no tool prints, unless it begins a document (JSON, XML) that is printed without breaks."""
+    if len(text) <= LONGEST_LINE:
+        return None
+    for line in text.split("\n"):
+        if len(line) > LONGEST_LINE and line.lstrip()[:1] not in {"[", "{", "<"}:
+            return line
+    return None

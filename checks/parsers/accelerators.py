@@ -363,6 +363,7 @@ def _sniff_powermetrics(text: str) -> int:
     "powermetrics (macOS)",
     ("powermetrics -n 1 -i 1000 -s cpu_power,gpu_power",),
     _sniff_powermetrics,
+    document=True,
 )
 def parse_powermetrics(text: str) -> Reading:
     reading = Reading({"machine": None, **dict.fromkeys(_POWERS)})

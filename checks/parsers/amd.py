@@ -100,7 +100,7 @@ def _sniff_rocm_json(text: str) -> int:
     return 95 if re.search(r'"card\d+"\s*:\s*\{', text) and text.lstrip()[:400].find("{") >= 0 else 0
 
 
-@parser("rocm-smi-json", "rocm-smi --json", ("rocm-smi -a --json",), _sniff_rocm_json)
+@parser("rocm-smi-json", "rocm-smi --json", ("rocm-smi -a --json",), _sniff_rocm_json, document=True)
 def parse_rocm_smi_json(text: str) -> Reading:
     reading = Reading({"driver_version": None, "gpus": None})
     value = load(reading, text)
@@ -254,6 +254,7 @@ def _unit(item: Any, *path: str) -> str:
     "amd-smi --json",
     ("amd-smi metric --json", "amd-smi static --json"),
     _sniff_amd_smi,
+    document=True,
 )
 def parse_amd_smi(text: str) -> Reading:
     reading = Reading({"driver_version": None, "gpus": None})

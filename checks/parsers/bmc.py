@@ -150,6 +150,8 @@ def _freeipmi_row(cells: list[str], columns: list[str]) -> Facts:
 
 
 def _split(line: str) -> list[str]:
+    if len(line) > 4000:
+        return [line]
     if "|" in line:
         return [cell.strip() for cell in line.split("|")]
     return [cell.strip() for cell in next(csv.reader([line]), [])]
@@ -190,7 +192,7 @@ def _sniff_sensors(text: str) -> int:
     "BMC sensors (ipmitool sdr, ipmitool sensor, ipmi-sensors)",
     ("ipmitool sdr elist", "ipmitool sensor", "ipmi-sensors --comma-separated-output"),
     _sniff_sensors,
-    ("ipmi-sensors",),
+    aliases=("ipmi-sensors",),
 )
 def parse_sensors(text: str) -> Reading:
     reading = Reading({"sensors": None})

@@ -47,7 +47,7 @@ def _sniff_diag(text: str) -> int:
     return 90 if re.search(r"^\|\s*Diagnostic\s*\|\s*Result\s*\|", text, re.M) else 0
 
 
-@parser("dcgmi-diag", "dcgmi diag", ("dcgmi diag -r 2 -j",), _sniff_diag)
+@parser("dcgmi-diag", "dcgmi diag", ("dcgmi diag -r 2 -j",), _sniff_diag, document=True)
 def parse_dcgmi_diag(text: str) -> Reading:
     reading = Reading({"results": None})
     results: list[Facts] = []
@@ -193,9 +193,15 @@ def _sniff_nvlink(text: str) -> int:
     return 0
 
 
-@parser("dcgmi-nvlink", "dcgmi nvlink", ("dcgmi nvlink -s", "dcgmi nvlink -e -g 0 -j"), _sniff_nvlink)
+@parser(
+    "dcgmi-nvlink",
+    "dcgmi nvlink",
+    ("dcgmi nvlink -s", "dcgmi nvlink -e -g 0 -j"),
+    _sniff_nvlink,
+    document=True,
+)
 def parse_dcgmi_nvlink(text: str) -> Reading:
-    if "NVLINK Error Counts" in text or re.search(r"^\s*\|?\s*Link \d+\s*\|", text, re.M):
+    if "NVLINK Error Counts" in text or re.search(r"^[ \t|]*Link \d+ *\|", text, re.M):
         return _nvlink_errors(text)
     reading = Reading({"gpus": None, "links": None})
     gpus: list[Facts] = []

@@ -256,7 +256,7 @@ def _sniff_rdma_link(text: str) -> int:
     return 0
 
 
-@parser("rdma-link", "rdma link", ("rdma -j link", "rdma link"), _sniff_rdma_link)
+@parser("rdma-link", "rdma link", ("rdma -j link", "rdma link"), _sniff_rdma_link, document=True)
 def parse_rdma_link(text: str) -> Reading:
     reading = Reading({"ports": None})
     ports: list[Facts] = []
@@ -322,7 +322,13 @@ def _sniff_rdma_statistic(text: str) -> int:
     return 0
 
 
-@parser("rdma-statistic", "rdma statistic", ("rdma -j statistic", "rdma statistic"), _sniff_rdma_statistic)
+@parser(
+    "rdma-statistic",
+    "rdma statistic",
+    ("rdma -j statistic", "rdma statistic"),
+    _sniff_rdma_statistic,
+    document=True,
+)
 def parse_rdma_statistic(text: str) -> Reading:
     reading = Reading({"devices": None})
     devices: list[Facts] = []

@@ -227,7 +227,7 @@ def _read(text: str) -> tuple[_Log, list[tuple[str | None, str, bool]]]:
     lines = [split_time(line) for line in text.split("\n") if line.strip()]
     log, spare = _Log(), _Log()  # spare: announcements that count where nothing better is logged
     for time, message, _shaped in lines:
-        _event(log, spare, time, message[:8000])
+        _event(log, spare, time, message[:1500])
     better = list(log.events.values())
     for key, event in spare.events.items():
         known = [found for found in better if found.kind == event.kind]
@@ -238,7 +238,16 @@ def _read(text: str) -> tuple[_Log, list[tuple[str | None, str, bool]]]:
     return log, lines
 
 
+_INTERESTING = re.compile(
+    r"xid|nvswitch|nvrm|peermem|peer_mem|mlx5|lockup|rcu|blocked|i/o|nvme|ext4|xfs|btrfs|amdgpu|link|carrier"
+    r"|aer|bus error|hardware error|edac|panic|memory|oom|kill",
+    re.I,
+)
+
+
 def _event(log: _Log, spare: _Log, time: str | None, message: str) -> None:
+    if not _INTERESTING.search(message):
+        return
     sxid = _SXID.search(message)
     if sxid:
         log.add("sxid", int(sxid.group(2)[:9]), sxid.group(1), time, message)
@@ -397,12 +406,12 @@ def _sniff_dmesg(text: str) -> int:
     return 55 if _XID.search(text) else 0
 
 
-@parser("dmesg", "kernel log", ("dmesg", "journalctl -k", "cat /dev/kmsg"), _sniff_dmesg, ("kmsg",))
+@parser("dmesg", "kernel log", ("dmesg", "journalctl -k", "cat /dev/kmsg"), _sniff_dmesg, aliases=("kmsg",))
 def parse_dmesg(text: str) -> Reading:
     return _finish(text, "kernel log", lambda reading, lines: None)
 
 
-@parser("syslog", "system log", ("journalctl -b", "cat /var/log/syslog"), _sniff_syslog, ("journal",))
+@parser("syslog", "system log", ("journalctl -b", "cat /var/log/syslog"), _sniff_syslog, aliases=("journal",))
 def parse_syslog(text: str) -> Reading:
     return _finish(text, "system log", _fabric_manager)
 

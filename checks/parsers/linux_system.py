@@ -127,7 +127,7 @@ def _flatten(fields: Any) -> list[tuple[str, str]]:
     return pairs
 
 
-@parser("lscpu", "lscpu", ("LC_ALL=C lscpu",), _sniff_lscpu)
+@parser("lscpu", "lscpu", ("LC_ALL=C lscpu",), _sniff_lscpu, document=True)
 def parse_lscpu(text: str) -> Reading:
     reading = Reading(dict.fromkeys(("cpus", "sockets", "cores", "numa_nodes", "vendor")))
     pairs: list[tuple[str, str]] = []
@@ -267,7 +267,7 @@ def _json_devices(
         _json_devices(reading, item.get("children"), item["name"], devices, depth + 1)
 
 
-@parser("lsblk", "lsblk", ("lsblk -J -b -o NAME,TYPE,SIZE,MOUNTPOINT,PKNAME",), _sniff_lsblk)
+@parser("lsblk", "lsblk", ("lsblk -J -b -o NAME,TYPE,SIZE,MOUNTPOINT,PKNAME",), _sniff_lsblk, document=True)
 def parse_lsblk(text: str) -> Reading:
     reading = Reading({"devices": None})
     devices: list[Facts] = []

@@ -28,7 +28,7 @@ def _sniff_ip(text: str) -> int:
     return 0
 
 
-@parser("ip-link", "ip link", ("ip -j link show", "ip link show"), _sniff_ip)
+@parser("ip-link", "ip link", ("ip -j link show", "ip link show"), _sniff_ip, document=True)
 def parse_ip_link(text: str) -> Reading:
     reading = Reading({"links": None})
     links: list[Facts] = []

@@ -309,7 +309,7 @@ def _head_text(root: ElementTree.Element | None, text: str, tag: str) -> str | N
     return match.group(1) if match else None
 
 
-@parser("nvidia-smi-qx", "nvidia-smi -q -x (XML)", ("nvidia-smi -q -x",), _sniff)
+@parser("nvidia-smi-qx", "nvidia-smi -q -x (XML)", ("nvidia-smi -q -x",), _sniff, document=True)
 def parse_nvidia_smi_qx(text: str) -> Reading:
     reading = Reading(
         {"driver_version": None, "cuda_version": None, "attached_gpus": None, "gpus": None},

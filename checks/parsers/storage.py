@@ -57,7 +57,7 @@ def _health(reading: Reading, facts: Facts) -> None:
         report(f"{facts['percentage_used']} % of the rated life is used")
 
 
-@parser("smartctl-json", "smartctl --json", ("smartctl --json -a DEVICE",), _sniff_smartctl)
+@parser("smartctl-json", "smartctl --json", ("smartctl --json -a DEVICE",), _sniff_smartctl, document=True)
 def parse_smartctl(text: str) -> Reading:
     reading = Reading(dict.fromkeys(_NAMES))
     value = load(reading, text)
@@ -105,7 +105,13 @@ def _sniff_nvme(text: str) -> int:
     return 92 if isinstance(value, dict) and len(_NVME_KEYS & set(value)) >= 2 else 0
 
 
-@parser("nvme-smart-json", "nvme smart-log -o json", ("nvme smart-log -o json DEVICE",), _sniff_nvme)
+@parser(
+    "nvme-smart-json",
+    "nvme smart-log -o json",
+    ("nvme smart-log -o json DEVICE",),
+    _sniff_nvme,
+    document=True,
+)
 def parse_nvme_smart(text: str) -> Reading:
     reading = Reading(dict.fromkeys(_NAMES))
     value = load(reading, text)
