@@ -1,4 +1,4 @@
-"""Runs a command as a whole process and says what it cost: wall seconds and CPU seconds of it and its children."""
+"""Runs a command as a whole process: what it cost in wall seconds, and CPU seconds of it and its children."""
 
 from __future__ import annotations
 

@@ -98,17 +98,21 @@ def peers(rack: Rack, scratch: Path, commands: Sequence[str]) -> dict[str, Calla
 
     def run_ansible(number: int) -> Cost:
         return cost_of(
-            [str(ansible), "-i", str(rack.inventory), "-f", "50", str(playbook)], cwd=scratch,
+            [str(ansible), "-i", str(rack.inventory), "-f", "50", str(playbook)],
+            cwd=scratch,
             log=scratch / f"ansible-{number}.log",
-            env={"ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(scratch / "ansible")},
-        )  # fmt: skip
+            env={"ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_HOME": str(scratch / "ansible")},
+        )
+
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    pytest += ["--rootdir", str(scratch), "-c", "/dev/null"]
 
     def run_testinfra(number: int) -> Cost:
         return cost_of(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(scratch),
-             "-c", "/dev/null", str(test), f"--hosts={names}", f"--ssh-config={config}"],
-            cwd=scratch, log=scratch / f"testinfra-{number}.log",
-        )  # fmt: skip
+            [*pytest, str(test), f"--hosts={names}", f"--ssh-config={config}"],
+            cwd=scratch,
+            log=scratch / f"testinfra-{number}.log",
+        )
 
     return {"ansible raw, forks 50": run_ansible, "testinfra over paramiko": run_testinfra}
 

@@ -72,9 +72,16 @@ def run(command: str, directory: Path) -> str:
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
     }
     done = subprocess.run(
-        ["bash", "-c", command], cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=180, check=False,
-    )  # fmt: skip
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert done.returncode in (0, 1), f"{command}: exit {done.returncode}\n{done.stdout[-3000:]}"
     return done.stdout
 

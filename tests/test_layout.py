@@ -1,4 +1,4 @@
-"""The repository keeps its shape: nothing uncollected, nothing of the workplace, documents that name real things."""
+"""The repository keeps its shape: nothing uncollected, nothing of a machine, documents that name real things."""
 
 from __future__ import annotations
 
@@ -42,17 +42,19 @@ def test_no_source_file_outgrows_a_reader() -> None:
 
 def test_documents_name_files_that_exist() -> None:
     """Paths in backticks of the README, CONTRIBUTING and docs exist in the checkout."""
-    missing = []
-    for page in tracked("*.md", "docs/**/*.md", "tools/**/*.md", "inventory/**/*.md"):
-        for name in re.findall(r"`((?:src|checks|stacks|templates|inventory|tests|tools|benchmarks|docs)/[\w./-]+)`",
-                               page.read_text(encoding="utf-8")):  # fmt: skip
-            if not (REPOSITORY / name).exists():
-                missing.append(f"{page.relative_to(REPOSITORY)}: {name}")
+    named = re.compile(r"`((?:src|checks|stacks|templates|inventory|tests|tools|benchmarks|docs)/[\w./-]+)`")
+    missing = [
+        f"{page.relative_to(REPOSITORY)}: {name}"
+        for page in tracked("*.md", "docs/**/*.md", "tools/**/*.md", "inventory/**/*.md")
+        for name in named.findall(page.read_text(encoding="utf-8"))
+        if not (REPOSITORY / name).exists()
+    ]
     assert missing == []
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"/work/", r"/root/\.", r"bash_jobs", r"files\.pythonhosted", r"pypi\.org", r"proxy\.golang\.org"]
+    "pattern",
+    [r"/work/", r"/root/\.", r"bash_jobs", r"files\.pythonhosted", r"pypi\.org", r"proxy\.golang\.org"],
 )
 def test_nothing_of_a_machine_or_a_registry(pattern: str) -> None:
     found = []
