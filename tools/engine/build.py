@@ -107,7 +107,28 @@ def have(families: Iterable[Family] = FAMILIES) -> tuple[dict[str, Path], list[s
 
 def obtain(family: Family, say: Say) -> list[Found | Missing]:
     """Every program of ``family``, downloaded or built where it is missing."""
-    return [locate(family, b) or _download(family, b, say) or _build(family, b, say) for b in family.binaries]
+    found = [
+        locate(family, b) or _download(family, b, say) or _build(family, b, say) for b in family.binaries
+    ]
+    if family.definitions and not (directory_of(family) / "crds").is_dir():
+        _copy_definitions(family, *family.definitions, say)
+    return found
+
+
+def _copy_definitions(family: Family, module: str, folder: str, say: Say) -> None:
+    go = golang.compiler(cache_root(), say)
+    if go is None:
+        return
+    for arguments in (["mod", "download", module], ["list", "-m", "-f", "{{.Dir}}", module]):
+        out = subprocess.run(
+            [go, *arguments], cwd=family.directory, env=golang.local(), capture_output=True, text=True,
+            timeout=BUILD_TIMEOUT_S, check=False,
+        ).stdout.strip()  # fmt: skip
+    source, target = Path(out) / folder, directory_of(family) / "crds"
+    if out and source.is_dir():
+        target.mkdir(parents=True)
+        for path in sorted(source.glob("*.yaml")):
+            (target / path.name).write_bytes(path.read_bytes())
 
 
 def _download(family: Family, binary: Binary, say: Say) -> Found | None:

@@ -45,11 +45,13 @@ class Binary:
 
 @dataclass(frozen=True)
 class Family:
-    """Binaries of one go.mod. ``needed_for``: what does not work without it."""
+    """Binaries of one go.mod. ``needed_for``: what does not work without it. ``definitions``: a module and
+    the folder of its CustomResourceDefinitions, which are kept beside the programs."""
 
     name: str
     binaries: tuple[Binary, ...]
     needed_for: str
+    definitions: tuple[str, str] | None = None
 
     @property
     def directory(self) -> Path:
@@ -137,7 +139,12 @@ KWOK_FAMILY = Family(
     ),
     "the lab's nodes and pods",
 )
-LWS_FAMILY = Family("lws", (Binary("lws-manager", "sigs.k8s.io/lws/cmd"),), "the lab's LeaderWorkerSets")
+LWS_FAMILY = Family(
+    "lws",
+    (Binary("lws-manager", "sigs.k8s.io/lws/cmd"),),
+    "the lab's LeaderWorkerSets",
+    definitions=("sigs.k8s.io/lws", "config/crd/bases"),
+)
 
 ENGINE = (CLI, PROVIDER)
 LAB = (ETCD_FAMILY, K8S, KWOK_FAMILY, LWS_FAMILY)

@@ -1,0 +1,78 @@
+"""What a site has before the plan comes: operators' namespaces, nodes with their devices, volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rackwright.plan import Node, Plan, Pool
+from tools.lab.api import Api
+
+RAIL_PREFIX = "nvidia.com"
+PODS_A_NODE = "110"
+
+
+def create(api: Api, plan: Plan) -> list[str]:
+    """Makes it all; gives the names of the nodes."""
+    for name in operator_namespaces(plan):
+        api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    for volume in volumes(plan):
+        api.create("/api/v1/persistentvolumes", volume)
+    nodes = [machine(plan, pool, node) for pool in plan.pools for node in pool.nodes]
+    for content in nodes:
+        api.create("/api/v1/nodes", content)
+    return [content["metadata"]["name"] for content in nodes]
+
+
+def operator_namespaces(plan: Plan) -> list[str]:
+    operators = plan.platform.operators if plan.platform else ()
+    return sorted({operator.namespace for operator in operators if operator.namespace})
+
+
+def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
+    """A node as its kubelet and device plugins would register it; the plan's labels and taints come later."""
+    rails = plan.fabric.rails if plan.fabric and node.rail_addresses else ()
+    capacity = {
+        "cpu": str(pool.cpus_per_node),
+        "memory": f"{int(pool.memory_gib_per_node)}Gi",
+        "pods": PODS_A_NODE,
+        "ephemeral-storage": str(pool.nvme_bytes_per_node),
+        pool.gpu_resource: str(pool.gpus_per_node),
+        # Whole NICs are handed to pods: one a rail.
+        **{f"{RAIL_PREFIX}/{rail.resource}": "1" for rail in rails},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": node.name,
+                "kubernetes.io/os": "linux",
+                "nvidia.com/gpu.present": "true",
+                "nvidia.com/gpu.count": str(pool.gpus_per_node),
+                "nvidia.com/gpu.product": pool.accelerator,
+            },
+        },
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+def volumes(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Each claim's volume, bound to it beforehand: no provisioner runs here."""
+    namespace = plan.platform.namespace if plan.platform else "default"
+    for volume in plan.volumes:
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"{namespace}-{volume.name}"},
+            "spec": {
+                "accessModes": [volume.access_mode],
+                "capacity": {"storage": f"{volume.size_gib}Gi"},
+                "claimRef": {"namespace": namespace, "name": volume.name},
+                "hostPath": {"path": f"/var/lib/weights/{volume.name}"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": volume.storage_class,
+            },
+        }
