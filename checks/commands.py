@@ -72,10 +72,10 @@ LSPCI_ACS = Command(
 )
 PCI_PATHS = Command(
     "pci-paths",
-    'for d in /sys/bus/pci/devices/*; do read -r v <"$d/vendor"; read -r c <"$d/class"; '
-    'case "$v $c" in "0x10de 0x03"*) echo "gpu ${d##*/} $(readlink -f "$d")";; esac; done; '
-    'for d in /sys/class/infiniband/*; do [ -e "$d" ] || continue; '
-    'echo "hca ${d##*/} $(readlink -f "$d/device")"; done; echo end',
+    'n=0; for d in /sys/bus/pci/devices/*; do read -r v <"$d/vendor"; read -r c <"$d/class"; '
+    'case "$v $c" in "0x10de 0x03"*) n=$((n + 1)); echo "gpu ${d##*/} $(readlink -f "$d")";; esac; done; '
+    'for d in /sys/class/infiniband/*; do [ -e "$d" ] || continue; n=$((n + 1)); '
+    'echo "hca ${d##*/} $(readlink -f "$d/device")"; done; echo "end $n"',
 )
 DRIVER_LOADED = Command("driver-loaded", "cat /proc/driver/nvidia/version")
 CUDNN = Command(

@@ -345,16 +345,10 @@ def gpudirect(view: HostView, want: bool) -> Outcome:
     reversible=True,
     source="nccl#304, nccl#606, nccl#2079; gpud pci component",
 )
-def acs(view: HostView, want: bool, context: Context) -> Outcome:
+def acs(view: HostView, want: bool) -> Outcome:
     """Redirection sends traffic between GPU and NIC up to the root complex and back: peer-to-peer loses half
     of its bandwidth, or hangs."""
     below = _paths_of_devices(view.text(PCI_PATHS))
-    ports = context.expectations.rdma.ports
-    nics = {p.device for p in ports} if isinstance(ports, tuple) else set()
-    cards = [name for kind, name in below if kind == "gpu"]
-    lost = sorted(nics - {name for kind, name in below if kind == "hca"})
-    if len(cards) < context.expectations.gpu.count or lost:
-        raise NotMeasured(f"sysfs shows {len(cards)} GPUs" + (f" and not {listing(lost)}" if lost else ""))
     above: dict[str, list[str]] = {}
     for (_, name), bridges in below.items():
         for bridge in bridges:
@@ -383,16 +377,18 @@ def _paths_of_devices(text: str) -> dict[tuple[str, str], list[str]]:
     """(gpu or hca, name) to the PCI addresses of the bridges above it, from their paths in sysfs.
 
     Raises:
-        NotMeasured: the list was cut.
+        NotMeasured: the list was cut, or shows no GPU.
     """
-    lines = text.splitlines()
-    if not lines or lines[-1].strip() != "end":
-        raise NotMeasured("the list of PCI paths came back incomplete")
+    *lines, last = text.splitlines() or [""]
     found: dict[tuple[str, str], list[str]] = {}
-    for line in lines[:-1]:
+    for line in lines:
         words = line.split(None, 2)
         if len(words) == 3:
             found[words[0], words[1]] = _BRIDGE.findall(words[2].lower())
+    if last.strip() != f"end {len(found)}":
+        raise NotMeasured("the list of PCI paths came back incomplete")
+    if not any(kind == "gpu" for kind, _ in found):
+        raise NotMeasured("sysfs shows no GPU")
     return found
 
 

@@ -297,7 +297,7 @@ def pci_paths() -> str:
         text += f"gpu 0000:{ADDRESSES[n]}:00.0 {root}/0000:{ADDRESSES[n]}:00.0\n"
     for n in range(8):
         text += f"hca mlx5_{n} /sys/devices/pci0000:{ADDRESSES[n]}/0000:{ADDRESSES[n]}:02.0/0000:a{n}:00.0\n"
-    return text + "end\n"
+    return text + f"end {GPUS + 8}\n"
 
 
 def lspci_acs(redirect: tuple[str, ...] = ()) -> str:
