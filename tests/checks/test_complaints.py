@@ -246,6 +246,17 @@ def test_a_refusal_is_no_measurement_pynvml_19() -> None:
     assert run("gpu-ecc", nvidia_smi_qx=refused).status is Status.ERROR
 
 
+FIELDS = {
+    "gpu-ecc": "ecc",
+    "gpu-mig": "mig",
+    "gpu-power-limit": "limit",
+    "gpu-persistence": "persistence",
+    "gpu-pcie": "width",
+    "gpu-memory-temperature": "memory",
+    "gpu-remap": "remap_pending",
+}
+
+
 def test_not_available_is_never_a_pass_exporter_68_arctictraining_345() -> None:
     for word in (
         "N/A",
@@ -254,9 +265,7 @@ def test_not_available_is_never_a_pass_exporter_68_arctictraining_345() -> None:
         "Requested functionality has been deprecated",
         "Unknown Error",
     ):
-        for check, field in (("gpu-ecc", "ecc"), ("gpu-mig", "mig"), ("gpu-power-limit", "limit"),
-                             ("gpu-persistence", "persistence"), ("gpu-pcie", "width"),
-                             ("gpu-memory-temperature", "memory"), ("gpu-remap", "remap_pending")):  # fmt: skip
+        for check, field in FIELDS.items():
             outcome = run(check, nvidia_smi_qx={"every": {field: word}})
             assert outcome.status in (Status.FAIL, Status.ERROR), f"{check}: {word}"
 
