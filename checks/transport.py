@@ -9,6 +9,7 @@ import contextlib
 import getpass
 import ipaddress
 import logging
+import os
 import queue
 import re
 import shlex
@@ -199,6 +200,7 @@ class Network:
         known = self.known(at.known_hosts_files)
         client.set_missing_host_key_policy(StrictPolicy(known, at.label))
         settings = self.settings
+        begin = time.monotonic()
         keys: Any = [k for k in at.key_files if Path(k).exists()]
         try:
             sock = _socket(at, opened, settings.connect_s, deadline)
@@ -210,7 +212,6 @@ class Network:
                 allow_agent=not (at.identities_only and at.key_files),
                 look_for_keys=not at.key_files,
                 sock=sock,
-                timeout=settings.connect_s,
                 banner_timeout=settings.banner_s,
                 auth_timeout=settings.auth_s,
                 channel_timeout=settings.connect_s,
@@ -223,9 +224,12 @@ class Network:
                 raise UnreachableError(
                     f"no login within {settings.deadline_s:g} s at {at.address}:{at.port}", _by_hand(at)
                 ) from None
-            raise self._explained(error, at, _complaint(opened)) from None
+            silent = time.monotonic() - begin >= settings.banner_s - 0.5
+            raise self._explained(error, at, _complaint(opened), silent=silent) from None
 
-    def _explained(self, error: Exception, at: Endpoint, complaint: str) -> UnreachableError:
+    def _explained(
+        self, error: Exception, at: Endpoint, complaint: str, *, silent: bool = False
+    ) -> UnreachableError:
         where = f"{at.address}:{at.port}"
         enrol = f"rackwright enrol --hosts {shlex.quote(self.settings.inventory)}"
         if self.settings.known_hosts:
@@ -256,6 +260,12 @@ class Network:
         if isinstance(error, TimeoutError) or "timed out" in str(error).lower():
             return UnreachableError(
                 f"no answer from {where} within {self.settings.connect_s:g} s", _by_hand(at)
+            )
+        if silent and "banner" in str(error).lower():
+            return UnreachableError(
+                f"{where} accepts connections but does not answer: no SSH banner within "
+                f"{self.settings.banner_s:g} s",
+                f"the host may be frozen or overloaded: look at its console; {_by_hand(at)}",
             )
         if any(word in str(error).lower() for word in ("banner", "protocol version")):
             return UnreachableError(f"{where} answers, but not as an SSH server", _by_hand(at))
@@ -302,7 +312,8 @@ def _by_hand(at: Endpoint) -> str:
 
 def _keys_tried(at: Endpoint) -> str:
     if at.key_files:
-        return f"tried {', '.join(at.key_files)}" + ("" if at.identities_only else " and the agent's keys")
+        agent = " and the agent's keys" if os.environ.get("SSH_AUTH_SOCK") and not at.identities_only else ""
+        return f"tried {', '.join(at.key_files)}{agent}"
     return "tried the agent's keys and those in ~/.ssh"
 
 

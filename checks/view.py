@@ -22,7 +22,7 @@ _REASONS = {
 }
 
 
-class NotMeasured(Exception):  # noqa: N818 - a verdict, not a fault of the program
+class NotMeasured(Exception):
     """The value could not be read. Never a pass."""
 
     def __init__(self, message: str, *, evidence: str = "") -> None:
