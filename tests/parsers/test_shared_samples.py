@@ -17,7 +17,7 @@ FILES = (
     sorted(p.name for p in SAMPLES.iterdir() if p.name not in {"INDEX.md", "expected.json"}) if HERE else []
 )
 # Outputs longer than this are tried only for their own kind.
-LONG = 150_000
+LONG = 40_000
 
 pytestmark = pytest.mark.skipif(not HERE, reason="the shared samples are not beside this repository")
 
