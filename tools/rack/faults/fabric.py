@@ -76,7 +76,7 @@ def sxid_fatal(state: HostState, rng: random.Random, args: Args) -> None:
     )
 
 
-@fault("port-down", "rdma", "ib-link", touches="port", applies=has_rdma, args=PORT)
+@fault("port-down", "rdma", "ib-link ib-sm", touches="port", applies=has_rdma, args=PORT)
 def port_down(state: HostState, rng: random.Random, args: Args) -> None:
     """One RDMA port has no link: a cable or its switch port."""
     port = one_port(state, rng, args)
@@ -94,7 +94,7 @@ def port_slow(state: HostState, rng: random.Random, args: Args) -> None:
 @fault(
     "port-missing",
     "rdma",
-    "ib-link ib-names roce-mtu roce-qos roce-tos",
+    "ib-link ib-sm ib-names roce-mtu roce-qos roce-tos",
     touches="port",
     alone=True,
     applies=has_rdma,
