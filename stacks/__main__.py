@@ -15,7 +15,8 @@ from stacks import cluster_guard, settings  # noqa: E402
 from stacks.program import build  # noqa: E402
 
 config = pulumi.Config()
-root = Path(pulumi.get_root_directory())
+# Programs that the Automation API runs inline are not told where their project is.
+root = Path(pulumi.get_root_directory() or _HERE.parent)
 try:
     build(
         load_plan(settings.plan_path(config, root)),

@@ -12,12 +12,11 @@ from rackwright.plan import Node, Pool
 from stacks.model import PATCH_FORCE, RACK, ZONE, Model
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
-LABELS_MANAGER = "rackwright-labels"
-TAINTS_MANAGER = "rackwright-taints"
+MANAGER = "rackwright"
 
 
 class NodePools(pulumi.ComponentResource):
-    """Two patches a node. Labels are merged key by key; taints are one list with one owner."""
+    """One patch a node: two of them would fight over the annotations that steer the patch."""
 
     def __init__(self, name: str, model: Model, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rackwright:stacks:NodePools", name, None, opts)
@@ -25,40 +24,28 @@ class NodePools(pulumi.ComponentResource):
         for pool in model.plan.pools:
             zone = next(site.zone for site in model.plan.sites if site.name == pool.site)
             for node in pool.nodes:
-                if node.name not in model.environment.joined:
+                if node.name in model.environment.joined:
+                    _node(self, pool, node, zone)
+                else:
                     self.staged.append(node.name)
-                    continue
-                _labels(self, pool, node, zone)
-                if pool.taints:
-                    _taints(self, pool, node)
         self.register_outputs({"staged": self.staged})
 
 
-def _labels(parent: pulumi.Resource, pool: Pool, node: Node, zone: str) -> k8s.core.v1.NodePatch:
+def _node(parent: pulumi.Resource, pool: Pool, node: Node, zone: str) -> k8s.core.v1.NodePatch:
+    """Labels are merged key by key. Taints are one list with a single owner in the API, so it is taken over;
+    the node controller puts the taints of a node's condition back by itself."""
+    taints = [
+        k8s.core.v1.TaintPatchArgs(key=taint.key, value=taint.value or None, effect=taint.effect)
+        for taint in pool.taints
+    ]
     return k8s.core.v1.NodePatch(
-        f"{node.name}-labels",
+        node.name,
         metadata=k8s.meta.v1.ObjectMetaPatchArgs(
             name=node.name,
             labels={**pool.labels, ZONE: zone, RACK: node.rack},
-            annotations={FIELD_MANAGER: LABELS_MANAGER},
+            # A name of our own: after a lost state the same fields are found again.
+            annotations={FIELD_MANAGER: MANAGER, PATCH_FORCE: "true"},
         ),
-        opts=pulumi.ResourceOptions(parent=parent),
-    )
-
-
-def _taints(parent: pulumi.Resource, pool: Pool, node: Node) -> k8s.core.v1.NodePatch:
-    """The list has a single owner in the API, so it is taken over; the node controller puts the taints of a
-    node's condition back by itself."""
-    return k8s.core.v1.NodePatch(
-        f"{node.name}-taints",
-        metadata=k8s.meta.v1.ObjectMetaPatchArgs(
-            name=node.name, annotations={FIELD_MANAGER: TAINTS_MANAGER, PATCH_FORCE: "true"}
-        ),
-        spec=k8s.core.v1.NodeSpecPatchArgs(
-            taints=[
-                k8s.core.v1.TaintPatchArgs(key=taint.key, value=taint.value or None, effect=taint.effect)
-                for taint in pool.taints
-            ]
-        ),
+        spec=k8s.core.v1.NodeSpecPatchArgs(taints=taints) if taints else None,
         opts=pulumi.ResourceOptions(parent=parent),
     )
