@@ -521,7 +521,7 @@ def _ssh_args(file: _File, values: Mapping[str, str], line: int) -> tuple[str | 
             name = written.lower()
             if name in ("userknownhostsfile", "proxyjump"):
                 options.setdefault(name, value)
-            elif (name, value) != ("stricthostkeychecking", "yes"):
+            elif name not in _HARMLESS and (name, value) != ("stricthostkeychecking", "yes"):
                 file.problem(
                     line,
                     f"{key} may hold -o UserKnownHostsFile=… and -o ProxyJump=… only",
@@ -532,6 +532,13 @@ def _ssh_args(file: _File, values: Mapping[str, str], line: int) -> tuple[str | 
                     else f"host keys are always checked; record them: rackwright enrol --hosts {file.source}",
                 )
     return options.get("userknownhostsfile"), options.get("proxyjump")
+
+
+_HARMLESS = frozenset(
+    ("controlmaster", "controlpersist", "controlpath", "serveraliveinterval", "serveralivecountmax",
+     "connecttimeout", "tcpkeepalive", "compression", "loglevel", "batchmode")
+)  # fmt: skip
+"""ssh options that do not change whom a connection reaches; ours are made without them."""
 
 
 def _ssh_options(text: str) -> Iterator[tuple[str, str]]:

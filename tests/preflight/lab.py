@@ -41,7 +41,7 @@ class Lab:
         out = CommandOutput(key="thp", command="cat …", state="done", rc=0, stdout=thp)
         Capture(host=name, seconds=1.0, outputs={"thp": out}).write(self.captures)
 
-    def _environment(self, fakes: Sequence[Sequence[str]] | None) -> dict[str, str]:
+    def environment(self, fakes: Sequence[Sequence[str]] | None = None) -> dict[str, str]:
         path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
         environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
         environment.pop("PYTEST_ADDOPTS", None)
@@ -59,7 +59,7 @@ class Lab:
         return subprocess.run(
             argv,
             cwd=self.directory,
-            env=self._environment(fakes),
+            env=self.environment(fakes),
             capture_output=True,
             text=True,
             check=False,
@@ -74,7 +74,7 @@ class Lab:
         return subprocess.run(
             [*argv, *args],
             cwd=REPOSITORY,
-            env=self._environment(fakes),
+            env=self.environment(fakes),
             capture_output=True,
             text=True,
             check=False,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +113,42 @@ def test_enrolment(farm: Farm, tmp_path: Path) -> None:
     before = known.read_text()
     changed = invoke(cmd_enrol, *arguments, "--yes")
     assert changed.exit_code == 1 and "has CHANGED" in changed.output and known.read_text() == before
+
+
+@pytest.mark.rack
+@needs_sshd
+def test_a_run_that_is_ended_keeps_what_it_has(farm: Farm, tmp_path: Path) -> None:
+    lab = Lab(tmp_path, [], {"gpu-01": "x", "gpu-02": "x"})
+    good, stuck = farm.start("good"), farm.start("stuck", force="exec sleep 300")
+    lab.inventory.write_text(
+        f"[h200]\ngpu-01 ansible_port={good.port}\ngpu-02 ansible_port={stuck.port}\n[all:vars]\n"
+        f"ansible_host=127.0.0.1\nansible_user=root\nplan=plan.yaml\nansible_ssh_private_key_file={farm.key}\n"
+    )
+    out = tmp_path / "out"
+    argv = [
+        sys.executable,
+        "-m",
+        "rackwright",
+        "preflight",
+        "--hosts",
+        str(lab.inventory),
+        "--results",
+        str(out),
+    ]
+    argv += ["--known-hosts", str(farm.known_hosts), "--only", "os-thp"]
+    with subprocess.Popen(argv, env=lab.environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          text=True) as process:  # fmt: skip
+        assert process.stderr is not None
+        while "gpu-01" not in process.stderr.readline():
+            pass
+        assert [
+            json.loads(line)["subject"] for line in (out / "results.jsonl").read_text().splitlines()[1:]
+        ] == ["gpu-01"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 2
+    results = Results.from_json((out / "results.json").read_text())
+    assert [(r.subject, r.check) for r in results.results] == [("gpu-01", "os-thp")]
+    assert results.notes == ("interrupted: what had come in by then",)
 
 
 # --- inventory -----------------------------------------------------------------------------------------

@@ -99,6 +99,9 @@ def test_ssh_arguments_that_are_honoured(tmp_path: Path) -> None:
     got = host(tmp_path, "g ansible_ssh_common_args='-o UserKnownHostsFile=/k -o ProxyJump=ops@bastion:2200'")
     assert (got.known_hosts, got.proxy_jump) == ("/k", "ops@bastion:2200")
     assert host(tmp_path, "g ansible_ssh_extra_args='-J bastion'").proxy_jump == "bastion"
+    assert (
+        host(tmp_path, "g ansible_ssh_common_args='-o ControlMaster=auto -oControlPersist=60s'").name == "g"
+    )
 
 
 def test_the_plan_stands_relative_to_the_inventory(tmp_path: Path) -> None:

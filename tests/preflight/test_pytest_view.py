@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rackwright.verdict import Results
-from tests.golden import REPOSITORY
 from tests.preflight.lab import Lab, outcomes
 from tests.preflight.servers import Farm, needs_sshd
 
@@ -134,28 +133,20 @@ def test_every_mistake_of_an_inventory_is_told(lab: Lab, tmp_path: Path) -> None
 
 
 @pytest.fixture
-def local_test() -> object:
-    """A user's own test, in a directory of its own below checks/."""
-    directory = REPOSITORY / "checks" / "local" / "zz_pytest_view"
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "test_own.py"
+def own_test(tmp_path: Path) -> Path:
+    """A user's own test. It stands outside checks/ here, so that no other run meets it."""
+    path = tmp_path / "test_own.py"
     path.write_text(
         "def test_root(host):\n"
         "    assert host.file('/').is_directory\n"
         "    assert host.run('exit 3').rc == 3\n"
     )
-    yield path
-    path.unlink()
-    for cache in directory.glob("__pycache__/*"):
-        cache.unlink()
-    for folder in (directory / "__pycache__", directory, directory.parent):
-        if folder.exists() and not any(folder.iterdir()):
-            folder.rmdir()
+    return path
 
 
-def test_values_of_testinfra_are_left_to_testinfra(lab: Lab, local_test: Path) -> None:
-    done = lab.pytest("--hosts", "local://", "-v", suite="checks")
-    assert "test_own.py::test_root[local] PASSED" in done.stdout, done.stdout
+def test_values_of_testinfra_are_left_to_testinfra(lab: Lab, own_test: Path) -> None:
+    done = lab.pytest("--hosts", "local://", "-v", str(own_test), suite="checks")
+    assert "::test_root[local] PASSED" in done.stdout, done.stdout
     assert "test_preflight" not in done.stdout
 
 
@@ -223,8 +214,8 @@ def test_only_selected_hosts_are_contacted_and_none_by_collect_only(farm: Farm, 
 
 @pytest.mark.rack
 @needs_sshd
-def test_own_tests_run_over_the_same_connections(real: Lab, local_test: Path) -> None:
-    done = real.pytest("--hosts", str(real.inventory), "-v", suite="checks/local")
+def test_own_tests_run_over_the_same_connections(real: Lab, own_test: Path) -> None:
+    done = real.pytest("--hosts", str(real.inventory), "-v", "-p", "checks.conftest", suite=str(own_test))
     assert re.search(r"test_root\[gpu-01\] PASSED", done.stdout), done.stdout
     assert re.search(r"test_root\[gpu-02\] PASSED", done.stdout)
     assert "gpu-03 not reached: connection refused" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -111,6 +112,7 @@ def _run(
     )
     progress = Progress(len(inventory.hosts), quiet=quiet)
     progress.start(len(selected), captures)
+    signal.signal(signal.SIGTERM, _as_interrupt)
     status = None
     try:
         results = runner.run(plan, inventory, selected, options, on_host=progress.host, notes=notes)
@@ -123,6 +125,11 @@ def _run(
     if open_report and report.suffix == ".html":
         webbrowser.open(report.resolve().as_uri())
     return results.exit_code if status is None else status
+
+
+def _as_interrupt(_number: int, _frame: Any) -> None:
+    """A job that is ended from outside keeps what it has, as one that is interrupted by hand."""
+    raise KeyboardInterrupt
 
 
 def load_bound(
