@@ -14,7 +14,7 @@ from tests.golden import REPOSITORY
 from tests.rack.judging import Bench, difference, require_rack
 from tests.rack.plans import plan
 from tools.rack.faults import FAULTS, draw
-from tools.rack.rack import FaultSpec
+from tools.rack.rack import FaultSpec, load_rack
 from tools.rack.run import Rack
 
 pytestmark = pytest.mark.rack
@@ -93,6 +93,25 @@ def test_a_workstation_with_faults() -> None:
         one = Bench(rack)
         for name in ("gpu-missing", "pcie-slow", "wrong-model", "nvme-missing"):
             check(one, [FaultSpec(host="pro6000-01", fault=name)])
+
+
+def test_the_lab_example_shows_its_three_faults_and_where_they_are() -> None:
+    require_rack()
+    spec = load_rack(REPOSITORY / "inventory" / "lab" / "rack.yaml")
+    with Rack.temporary(plan("roce-100k"), nodes=spec.nodes, load=spec.load, faults=spec.faults) as rack:
+        results = Bench(rack).healthy
+    found = {(r.check, r.subject, r.where) for r in results.results if r.status is Status.FAIL}
+    assert found == {
+        ("gpu-ecc", "h200-02", ("gpu 5",)),
+        ("roce-qos", "h200-03", (rail(rack, "mlx5_3"),)),
+        ("time-sync", "h200-05", ()),
+    }
+    assert not [r for r in results.results if r.status in (Status.ERROR, Status.WARN)]
+
+
+def rail(rack: Rack, device: str) -> str:
+    assert rack.plan.fabric
+    return next(r.netdev for r in rack.plan.fabric.rails if r.hca == device)
 
 
 @pytest.mark.xfail(

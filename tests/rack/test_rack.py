@@ -200,7 +200,7 @@ def test_the_examples_are_racks_of_their_plan() -> None:
     for name, faults in (("rack", 3), ("healthy", 0)):
         spec = load_rack(REPOSITORY / "inventory" / "lab" / f"{name}.yaml")
         assert len(spec.faults) == faults
-        assert len(spec.node_names(plan("roce-100k"))) == 6
+        assert len(spec.node_names(plan("roce-100k"))) == 8
 
 
 def test_without_root_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,14 +27,12 @@ def recordings(state: HostState) -> Iterator[Recording]:
     yield Recording("ibv_devinfo", "", devinfo(ports), rc=0 if ports else 255)
     yield Recording("ibstat", "", ibstat(ports))
     for port in ports:
+        argv = f"-i {port.netdev}"
         if port.ethernet:
-            yield Recording(
-                "mlnx_qos",
-                f"-i {port.netdev}",
-                qos(port),
-                root=True,
-                refusal="Permission denied: try with sudo",
-            )
+            refusal = "Permission denied: try with sudo"
+            yield Recording("mlnx_qos", argv, qos(port), root=True, refusal=refusal)
+        else:
+            yield Recording("mlnx_qos", argv, stderr="Netlink error: Operation not supported\n", rc=1)
 
 
 def rdma_link(ports: list[Port]) -> str:
