@@ -137,6 +137,22 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["rackwright_shared"] = str(session.shared)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """xdist: a worker tells the controller, which collects nothing itself, what was selected."""
+    run = session.config.stash.get(SESSION, None)
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if run is not None and output is not None:
+        output["rackwright_selected"] = [subject.id for subject in run.selected]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    run = node.config.stash.get(SESSION, None)
+    ids = set(getattr(node, "workeroutput", {}).get("rackwright_selected", ()))
+    if run is not None and ids and not run.selected:
+        run.selected = [subject for subject in run.subjects() if subject.id in ids]
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session is not None and session.shared is not None and not hasattr(config, "workerinput"):

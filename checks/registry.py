@@ -36,7 +36,7 @@ class Command:
         parser: a parser kind, or "" where the judge reads the text itself.
         root: run under ``sudo -n`` when the login is not root.
         timeout_s: after which it is stopped, then killed 5 s later.
-        cap_bytes: output beyond it is cut and the capture says so.
+        cap_bytes: output beyond it is cut and the capture says so; no file it writes may grow larger either.
         ok_rcs: exit statuses that mean the tool did its work.
         variables: plan values it reads as environment variables (``RW_MODEL_DIR``), quoted by the collector.
     """

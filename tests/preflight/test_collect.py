@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checks import registry
-from checks.collect import VARIABLES, build, commands_of, tool_of, variables_for
+from checks.collect import VARIABLES, Reader, build, commands_of, tool_of, variables_for
 from checks.registry import Command
 from rackwright.plan import NotApplicable
 from tests.preflight.plans import small_plan
@@ -57,6 +57,16 @@ def test_a_command_is_stopped_at_its_deadline_with_its_children(shell: list[str]
     assert (got["slow"].state, got["slow"].stdout) == ("timeout", "begun\n")
     assert got["after"].stdout == "still here\n" and reader.ended
     assert nap not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_host_without_proc_keeps_its_deadlines(shell: list[str]) -> None:
+    script = build([Command("slow", "sleep 30", timeout_s=1), Command("fine", "echo x")], {})
+    text = script.text("n", 20).replace("/proc/uptime", "/nonexistent")
+    done = subprocess.run([*shell, "-s"], input=text.encode(), capture_output=True, timeout=20, check=False)
+    reader = Reader(script, "n")
+    reader.feed(done.stdout)
+    got = reader.finish()
+    assert reader.ended and (got["slow"].state, got["fine"].stdout) == ("timeout", "x\n")
 
 
 def test_a_tool_that_hung_is_not_asked_again() -> None:
@@ -125,8 +135,6 @@ def test_deadlines_hold_without_timeout_1(lacking: tuple[str, ...], shell: list[
     begin = time.monotonic()
     done = subprocess.run([shutil.which(shell[0]) or "", *shell[1:], "-s"], input=text.encode(),
                           capture_output=True, timeout=40, env={"PATH": path}, check=False)  # fmt: skip
-    from checks.collect import Reader
-
     reader = Reader(script, "n0")
     reader.feed(done.stdout)
     assert time.monotonic() - begin < 15
@@ -214,8 +222,6 @@ def test_no_temporary_directory_is_one_clear_error(tmp_path: Path) -> None:
     text = script.text("n", 9).replace("/dev/shm", "/nonexistent").replace(" /tmp;", " /nonexistent;")
     done = subprocess.run(["dash", "-s"], input=text.encode(), capture_output=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "TMPDIR": "/nonexistent"})  # fmt: skip
-    from checks.collect import Reader
-
     reader = Reader(script, "n")
     reader.feed(done.stdout)
     assert reader.fatal.startswith("no temporary directory could be made in")

@@ -199,6 +199,7 @@ def test_each_host_is_collected_once(farm: Farm, real: Lab, workers: list[str], 
         ("gpu-02", "os-thp", "pass"),
         ("gpu-03", "net-reachable", "error"),
     ]
+    assert results["hosts"] == ["gpu-01", "gpu-02", "gpu-03"] and results["not_measured"] == {"gpu-03": 1}
     assert done.returncode == 1
 
 
