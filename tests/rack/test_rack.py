@@ -196,6 +196,27 @@ def test_the_command_line_from_up_to_down(tmp_path: Path) -> None:
     assert "python -m tools.rack up" in again.stderr
 
 
+def test_a_host_that_no_record_names_is_stopped_too(tmp_path: Path) -> None:
+    require_rack()
+    rack = Rack.temporary(plan("dev-1k"), directory=tmp_path / "r")
+    rack.up()
+    proc = rack.hosts["pro6000-01"].proc
+    rack.hosts["pro6000-01"].pid = rack.hosts["pro6000-01"].started = 0
+    rack.down()
+    assert not proc.alive
+
+
+def test_an_address_in_use_is_one_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
+    require_rack()
+    with Rack.temporary(plan("dev-1k"), directory=tmp_path / "one") as first:
+        second = Rack.temporary(plan("dev-1k"), directory=tmp_path / "two")
+        second.spec = second.spec.model_copy(update={"port": first.spec.port})
+        with pytest.raises(CannotRun, match="must be free"), second:
+            pass
+        assert not second.tree.exists()
+        assert all(first.status().values())
+
+
 def test_the_examples_are_racks_of_their_plan() -> None:
     for name, faults in (("rack", 3), ("healthy", 0)):
         spec = load_rack(REPOSITORY / "inventory" / "lab" / f"{name}.yaml")

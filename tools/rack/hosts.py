@@ -25,6 +25,7 @@ INSIDE = "/run/rack"
 USER = "ops"
 FLOOD_BYTES = 100_000_000
 UNKNOWN_RC = 97
+SLOW_S = 11
 
 BASE_TOOLS = (
     "[", "awk", "base64", "basename", "bash", "cat", "chmod", "chroot", "cksum", "cmp", "comm", "cp",
@@ -216,6 +217,9 @@ def _write_tools(directory: Path, state: HostState, tools: Iterable[str]) -> Non
     for fault in state.tool_faults:
         if fault.how == "missing":
             scripts.pop(fault.tool, None)
+        elif fault.how == "slow":
+            slow = f'#!/bin/sh\ncase "$*" in -L) sleep {SLOW_S} ;; esac\n'
+            scripts[fault.tool] = scripts[fault.tool].replace("#!/bin/sh\n", slow, 1)
         elif fault.tool in scripts:
             scripts[fault.tool] = _misbehaving(fault)
     _sync(out, dict(outputs))
@@ -342,7 +346,6 @@ def _misbehaving(fault: ToolFault) -> str:
         "hangs": "exec sleep 3600",
         "floods": f"exec head -c {FLOOD_BYTES} /dev/zero",
         "cuts": _CUT,
-        "missing": "exit 127",
     }[fault.how]
     return f"#!/bin/sh\n{body}\n"
 

@@ -182,6 +182,7 @@ class Rack:
             )
             for i, name in enumerate(names)
         }  # fmt: skip
+        self._record()
         self._make_keys(names)
         self._write_inventory()
         states = {}
@@ -224,7 +225,7 @@ class Rack:
         Raises:
             CannotRun: a process did not end.
         """
-        left = farm.stop([h.proc for h in self.hosts.values() if h.pid])
+        left = farm.stop([*(h.proc for h in self.hosts.values() if h.pid), *farm.strays(self.tree)])
         if left:
             raise CannotRun(
                 Problem(

@@ -72,6 +72,7 @@ class Gpu:
     reasons: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
     peer_links: bool = True
+    vbios: str = ""
 
     @property
     def bus_id(self) -> str:
@@ -197,7 +198,7 @@ class System:
     edac_ce: int = 0
     peermem: bool = True
     acs_redirect: bool = False
-    iommu_groups: int = 0
+    bios_version: str = "2.3.2"
 
 
 @dataclass
@@ -219,7 +220,7 @@ class ToolFault:
     """A command that misbehaves whatever the state of the machine is."""
 
     tool: str
-    how: Literal["missing", "hangs", "floods", "cuts"]
+    how: Literal["missing", "hangs", "floods", "cuts", "slow"]
 
 
 @dataclass
@@ -405,6 +406,7 @@ def _gpu(index: int, expected: HostExpectation, load: Load, rng: random.Random, 
         persistence=planned(want.persistence, True),
         mig_current=mig,
         mig_pending=mig,
+        vbios=product.vbios,
         reasons=set() if full else {"gpu_idle"},
         processes=processes,
     )

@@ -65,7 +65,7 @@ _FIELDS: dict[str, Callable[[HostState, Gpu], str]] = {
     "pcie.link.width.max": lambda _, g: str(g.pcie_width_max),
     "index": lambda _, g: str(g.index),
     "persistence_mode": lambda _, g: "Enabled" if g.persistence else "Disabled",
-    "vbios_version": lambda _, g: g.product.vbios,
+    "vbios_version": lambda _, g: g.vbios,
     "inforom.img": lambda _, g: g.product.inforom,
     "gpu_recovery_action": lambda _, g: g.recovery_action,
     "pstate": lambda _, g: "P0" if g.utilisation or g.product.sxm else "P8",

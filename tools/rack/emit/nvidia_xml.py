@@ -91,7 +91,7 @@ def _items(state: HostState, gpu: Gpu) -> list[Item]:
         ("uuid", gpu.uuid),
         ("pdi", f"0x{int(gpu.serial):016x}"),
         ("minor_number", str(gpu.index)),
-        ("vbios_version", product.vbios),
+        ("vbios_version", gpu.vbios),
         ("multigpu_board", "No"),
         ("board_id", f"0x{gpu.pci_address[5:7]}00"),
         ("board_part_number", product.part),

@@ -255,13 +255,13 @@ def files(state: HostState) -> Tree:
             ("always", "defer", "defer+madvise", "madvise", "never"), system.thp_defrag
         ),
         "/sys/class/dmi/id/bios_vendor": "American Megatrends International, LLC.\n",
-        "/sys/class/dmi/id/bios_version": "2.3.2\n",
+        "/sys/class/dmi/id/bios_version": f"{system.bios_version}\n",
         "/sys/class/dmi/id/sys_vendor": "Example\n",
         "/sys/class/dmi/id/product_name": "GPU Server\n",
         "/sys/devices/system/cpu/online": f"0-{system.cpus - 1}\n",
         "/sys/devices/system/cpu/cpuidle/current_driver": f"{system.idle_driver}\n",
     }
-    tree |= _cpus(state) | _iommu(state)
+    tree |= _cpus(state)
     for node in range(system.numa_nodes):
         tree[f"/sys/devices/system/node/node{node}/cpulist"] = f"{node}\n"
     for controller in range(2):
@@ -292,11 +292,6 @@ def _cpus(state: HostState) -> Tree:
     for cpu in range(1, system.cpus):
         tree[f"/sys/devices/system/cpu/cpu{cpu}"] = Link(base)
     return tree
-
-
-def _iommu(state: HostState) -> Tree:
-    groups = state.system.iommu_groups
-    return {f"/sys/kernel/iommu_groups/{i}/type": "identity\n" for i in range(groups)}
 
 
 def _selected(words: tuple[str, ...], chosen: str) -> str:

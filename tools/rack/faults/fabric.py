@@ -105,6 +105,13 @@ def port_missing(state: HostState, rng: random.Random, args: Args) -> None:
     one_port(state, rng, args).present = False
 
 
+@fault("rails-swapped", "rdma", "ib-names", touches="port", applies=lambda s: len(s.ports) > 1)
+def rails_swapped(state: HostState, rng: random.Random, args: Args) -> None:
+    """Two rails have each other's interface: the udev rule names them by another order."""
+    first, second = rng.sample(state.ports, 2)
+    first.netdev, second.netdev = second.netdev, first.netdev
+
+
 @fault("sm-missing", "rdma", "ib-link ib-sm", touches="port", applies=has_infiniband)
 def sm_missing(state: HostState, rng: random.Random, args: Args) -> None:
     """No subnet manager serves one port's fabric."""

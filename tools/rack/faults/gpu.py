@@ -275,3 +275,15 @@ def smi_hangs(state: HostState, rng: random.Random, args: Args) -> None:
 def smi_floods(state: HostState, rng: random.Random, args: Args) -> None:
     """nvidia-smi prints 100 MB."""
     state.tool_faults.append(ToolFault("nvidia-smi", "floods"))
+
+
+@fault("smi-slow", "host", "host-responsive", touches="smi", alone=True)
+def smi_slow(state: HostState, rng: random.Random, args: Args) -> None:
+    """nvidia-smi -L takes eleven seconds: the driver starts anew at each call."""
+    state.tool_faults.append(ToolFault("nvidia-smi", "slow"))
+
+
+@fault("vbios-differs", "gpu", "uniform-vbios@pool", touches="vbios", args=GPU)
+def vbios_differs(state: HostState, rng: random.Random, args: Args) -> None:
+    """One card came back from repair with another firmware."""
+    one_gpu(state, rng, args).vbios = "96.00.A5.00.01"

@@ -83,6 +83,18 @@ def kernel_differs(state: HostState, rng: random.Random, args: Args) -> None:
     state.system.kernel = "6.8.0-71-generic"
 
 
+@fault("os-differs", "os", "uniform-os@pool", touches="os-release")
+def os_differs(state: HostState, rng: random.Random, args: Args) -> None:
+    """This host was installed with an older release."""
+    state.system.os_version = "22.04"
+
+
+@fault("bios-differs", "os", "uniform-bios@pool", touches="bios")
+def bios_differs(state: HostState, rng: random.Random, args: Args) -> None:
+    """This host missed the BIOS update of the others."""
+    state.system.bios_version = "2.1.0"
+
+
 @fault("machine-check", "os", "log-hardware", touches="kernel-log")
 def machine_check(state: HostState, rng: random.Random, args: Args) -> None:
     """A memory controller reported an uncorrected error."""
