@@ -100,18 +100,20 @@ def test_an_operator_is_external_or_a_chart_pinned_by_digest() -> None:
 def test_only_nodes_that_joined_are_patched_the_others_are_staged() -> None:
     found = registrations(single(), Environment(joined=frozenset({"gpu-002"})))
     patches = [r for r in found if r.type.endswith(":NodePatch")]
-    assert [r.name for r in patches] == ["gpu-002-labels", "gpu-002-taints"]
-    labels, taints = (r.inputs for r in patches)
-    assert labels["metadata"]["labels"] == {
+    assert [r.name for r in patches] == ["gpu-002"]
+    patch = patches[0].inputs
+    assert patch["metadata"]["labels"] == {
         "rackwright.dev/pool": "h100",
         "topology.kubernetes.io/rack": "r1",
         "topology.kubernetes.io/zone": "dc1",
     }
-    assert taints["spec"] == {
+    assert patch["spec"] == {
         "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     }
-    managers = {r.inputs["metadata"]["annotations"]["pulumi.com/patchFieldManager"] for r in patches}
-    assert managers == {"rackwright-labels", "rackwright-taints"}
+    assert patch["metadata"]["annotations"] == {
+        "pulumi.com/patchFieldManager": "rackwright",
+        "pulumi.com/patchForce": "true",
+    }
 
 
 def test_every_node_gets_its_planned_address_on_every_rail() -> None:

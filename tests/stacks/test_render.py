@@ -48,7 +48,7 @@ def test_examples_render_as_reviewed(name: str) -> None:
     kept = {
         file: text
         for file, text in texts(plan).items()
-        if not file.startswith("nodes/") or file.startswith(f"nodes/{first}-")
+        if not file.startswith("nodes/") or file.startswith(f"nodes/{first}.")
     }
     if os.environ.get("RACKWRIGHT_GOLDEN") == "write":
         shutil.rmtree(GOLDEN / name, ignore_errors=True)  # an object that is gone leaves no file behind
@@ -130,8 +130,9 @@ def test_nodes_are_never_applied_with_the_rest() -> None:
     applied = yaml.safe_load(found["kustomization.yaml"])["resources"]
     assert not any(file.startswith(("nodes/", "index", "helm/")) for file in applied)
     assert set(applied) <= set(found)
-    node = yaml.safe_load(found["nodes/gpu-001-taints.yaml"])
-    assert node["metadata"] == {"name": "gpu-001"}
+    node = yaml.safe_load(found["nodes/gpu-001.yaml"])
+    assert node["metadata"]["name"] == "gpu-001"
+    assert set(node["metadata"]) == {"name", "labels"}
 
 
 def test_instructions_to_the_engine_are_not_rendered() -> None:
@@ -175,7 +176,7 @@ def _unlabelled(plan: Plan) -> dict[str, str]:
         ({"routes__0__request_timeout": "90s"}, {"60-gateway/httproute-llm-chat.yaml"}),
         ({"deployments__0__layout__replicas": 1}, set()),  # the scaler owns the number
         ({"deployments__0__resources__cpus": 40}, {"50-serving/leaderworkerset-llm-chat.yaml"}),
-        ({"pools__0__nodes__0__rack": "r9"}, {"nodes/gpu-001-labels.yaml"}),
+        ({"pools__0__nodes__0__rack": "r9"}, {"nodes/gpu-001.yaml"}),
         ({"disruption": None}, set()),
         (
             {"fabric__qos__dscp": 26, "fabric__qos__tos": 104},

@@ -10,6 +10,8 @@ from tools.lab.api import Api
 
 RAIL_PREFIX = "nvidia.com"
 PODS_A_NODE = "110"
+GENERAL_NODES = 2
+"""Machines without accelerators, where operators and the endpoint picker run; no plan lists them."""
 
 
 def create(api: Api, plan: Plan) -> list[str]:
@@ -19,6 +21,7 @@ def create(api: Api, plan: Plan) -> list[str]:
     for volume in volumes(plan):
         api.create("/api/v1/persistentvolumes", volume)
     nodes = [machine(plan, pool, node) for pool in plan.pools for node in pool.nodes]
+    nodes += [general(number) for number in range(1, GENERAL_NODES + 1)]
     for content in nodes:
         api.create("/api/v1/nodes", content)
     return [content["metadata"]["name"] for content in nodes]
@@ -54,6 +57,19 @@ def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
                 "nvidia.com/gpu.count": str(pool.gpus_per_node),
                 "nvidia.com/gpu.product": pool.accelerator,
             },
+        },
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+def general(number: int) -> dict[str, Any]:
+    capacity = {"cpu": "32", "memory": "128Gi", "pods": PODS_A_NODE, "ephemeral-storage": "500Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": f"general-{number}",
+            "labels": {"kubernetes.io/hostname": f"general-{number}", "kubernetes.io/os": "linux"},
         },
         "status": {"capacity": capacity, "allocatable": capacity},
     }

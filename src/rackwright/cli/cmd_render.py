@@ -124,9 +124,8 @@ def _next(rendered: Rendered, output: Path) -> str:
         lines.append(f"  install the operators' charts as {output}/helm/*.yaml say")
     lines += [f"  make the Secret {secret}" for secret in rendered.secrets]
     if any(m.purpose == "node" for m in rendered.manifests):
-        apply = f"kubectl apply --server-side -f {output}/nodes/NODE"
         lines.append("  for each node once it has joined:")
-        lines.append(f"    {apply}-labels.yaml --field-manager=rackwright-labels")
-        lines.append(f"    {apply}-taints.yaml --field-manager=rackwright-taints --force-conflicts")
+        apply = f"kubectl apply --server-side -f {output}/nodes/NODE.yaml"
+        lines.append(f"    {apply} --field-manager=rackwright --force-conflicts")
     lines.append(f"  kubectl apply --server-side -k {output}   (or point Argo CD or Flux at it)")
     return "\n".join(lines)
