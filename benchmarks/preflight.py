@@ -28,16 +28,18 @@ from tools.rack.run import Rack
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKLOAD = REPOSITORY / "inventory/roce-100k/workload.yaml"
-PEERS = "ansible-core==2.21.5"
+PEERS = "ansible-core==2.19.14"
 
 
 def plan_with(nodes: int) -> Plan:
     """The 100,000-user plan, on at least ``nodes`` nodes."""
     workload, catalog = load_workload(WORKLOAD), load_catalog()
     plan = size(workload, catalog)
-    if sum(len(pool.nodes) for pool in plan.pools) >= nodes:
+    lacking = nodes - sum(len(pool.nodes) for pool in plan.pools)
+    if lacking <= 0:
         return plan
-    hardware = workload.hardware.model_copy(update={"nodes": nodes + nodes % 2})
+    spares = workload.hardware.spares + lacking + lacking % 2
+    hardware = workload.hardware.model_copy(update={"spares": spares})
     return size(workload.model_copy(update={"hardware": hardware}), catalog)
 
 

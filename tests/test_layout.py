@@ -1,4 +1,4 @@
-"""The repository keeps its shape: nothing uncollected, nothing of a machine, documents that name real things."""
+"""The repository keeps its shape: nothing uncollected, documents that name real things, nothing of a machine."""
 
 from __future__ import annotations
 
