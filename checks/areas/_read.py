@@ -6,10 +6,10 @@ import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
-from checks.parsers import NA, Problem, parse
+from checks.capture import CommandOutput
+from checks.parsers import NA, Problem
 from checks.registry import Command, expectation
 from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
@@ -145,14 +145,23 @@ def gpus(view: HostView, command: Command) -> list[tuple[str, Mapping[str, Any]]
     ]
 
 
-@lru_cache(maxsize=64)
-def _problems(kind: str, text: str) -> tuple[Problem, ...]:
-    return tuple(parse(kind, text).problems)
-
-
 def problems(view: HostView, command: Command, *codes: str) -> list[Problem]:
     """What the parser found wrong whatever the plan says, under the given codes."""
-    return [p for p in _problems(command.parser, view.text(command)) if p.code in codes]
+    return [p for p in view.parsed(command).problems if p.code in codes]
+
+
+_AROUND = 160
+"""How much of a line is shown before and after the words that matter; a line may be megabytes long."""
+
+
+def line_with(pattern: re.Pattern[str], out: CommandOutput) -> str:
+    """The line of an output, its errors first, that ``pattern`` matches; empty where none does."""
+    for text in (out.stderr, out.stdout):
+        if found := pattern.search(text):
+            start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - _AROUND)
+            end = text.find("\n", found.end())
+            return text[start : min(end if end >= 0 else len(text), found.end() + _AROUND)].strip()
+    return ""
 
 
 def version_key(text: str) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from checks.areas._read import (
     gpus,
     is_number,
     leaf,
+    line_with,
     notice,
     problems,
     unit_state,
@@ -169,7 +170,7 @@ def model(view: HostView, want: str, context: Context) -> Outcome:
     return verdict(found, actual=f"{shown}, {seen}", expected=expected)
 
 
-_DEAD_DRIVER = re.compile(r".*(?:version mismatch|couldn't communicate|Failed to initialize NVML).*", re.I)
+_DEAD_DRIVER = re.compile(r"version mismatch|couldn't communicate|Failed to initialize NVML", re.I)
 
 
 @check(
@@ -188,11 +189,11 @@ def driver(view: HostView, want: str, context: Context) -> Outcome:
     """The engine's CUDA needs at least this driver; a library that is newer than the loaded module fails on
     the first kernel launch, hours after an unattended upgrade."""
     out = view.output(SMI_XML)
-    dead = _DEAD_DRIVER.search(f"{out.stdout[:4000]}\n{out.stderr}")
+    dead = line_with(_DEAD_DRIVER, out)
     pinned = context.expectations.gpu.driver_pinned
     expected = f"≥ {want}" + (f", pinned {pinned}" if isinstance(pinned, str) else "")
     if dead:
-        return failed("no answer", expected, dead.group(0).strip())
+        return failed("no answer", expected, dead)
     version = view.facts(SMI_XML)["driver_version"]
     if not isinstance(version, str):
         raise NotMeasured("nvidia-smi does not say the driver's version")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from checks.areas._read import fault, verdict
+from checks.areas._read import fault, line_with, verdict
 from checks.commands import CHRONY, PRIVILEGE, SMI_LIST, TIMEDATE, TIMESYNC, TOOLS
 from checks.registry import check
 from checks.view import HostView, NotMeasured
@@ -12,8 +12,8 @@ from rackwright.errors import listing
 from rackwright.verdict import Outcome, Severity, could_not_measure, failed, not_applicable, passed
 
 _DEAD = re.compile(
-    r".*(?:GPU is lost|Unable to determine the device handle|couldn't communicate with the NVIDIA driver"
-    r"|Failed to initialize NVML|GPU requires reset|No devices were found|fallen off the bus).*",
+    r"(?:GPU is lost|Unable to determine the device handle|couldn't communicate with the NVIDIA driver"
+    r"|Failed to initialize NVML|GPU requires reset|No devices were found|fallen off the bus)",
     re.I,
 )
 
@@ -90,9 +90,9 @@ def responsive(view: HostView, want: float) -> Outcome:
     if out.state == "timeout" or out.rc == 124:
         limit = out.seconds or SMI_LIST.timeout_s
         return failed("no answer", expected, f"nvidia-smi -L did not answer in {limit:g} s")
-    dead = _DEAD.search(f"{out.stdout}\n{out.stderr}")
+    dead = line_with(_DEAD, out)
     if dead:
-        return failed("GPU or driver lost", expected, dead.group(0).strip())
+        return failed("GPU or driver lost", expected, dead)
     found = view.facts(SMI_LIST)["gpus"]
     if not found:
         return failed("no GPU", expected, "nvidia-smi -L shows no GPU")
