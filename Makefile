@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 
-.PHONY: help demo test lint types imports golden docs bench lock clean engine
+.PHONY: help demo test lint types imports golden docs bench lock clean engine up preview drift down
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,20 @@ golden: $(STAMP) ## regenerate every golden file; review the diff
 
 engine: $(STAMP) ## Pulumi, its Kubernetes provider and a control plane: found, downloaded or built
 	@$(PY) -m tools.engine build
+
+ENV ?= lab
+
+up: $(STAMP) ## pulumi up of an environment: make up ENV=lab
+	@$(PY) -m tools.engine.stack up $(ENV) $(ARGS)
+
+preview: $(STAMP) ## what make up would change; ARGS=--expect-no-changes in CI
+	@$(PY) -m tools.engine.stack preview $(ENV) $(ARGS)
+
+drift: $(STAMP) ## what differs between the cluster and the last make up
+	@$(PY) -m tools.engine.stack drift $(ENV) $(ARGS)
+
+down: $(STAMP) ## pulumi destroy; protected objects stay and are named
+	@$(PY) -m tools.engine.stack down $(ENV) $(ARGS)
 
 docs: $(STAMP) ## regenerate what the docs print from the program
 	$(PY) -m tools.docs

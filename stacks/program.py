@@ -48,7 +48,7 @@ def build(
     platform = Platform("platform", model, after())
     node_pools = NodePools("node-pools", model, after(platform))
     fabric = Fabric("fabric", model, after(platform))
-    storage = Storage("storage", model, after(platform))
+    storage = Storage("storage", model, after(platform.namespace))
     serving = [
         Serving(served.name, model, served, after(platform, node_pools, fabric, storage))
         for served in model.served

@@ -79,8 +79,12 @@ def main() -> None:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    stop.wait()
+    parent = os.getppid()
+    # A CLI that was killed says no goodbye.
+    while not stop.wait(1) and os.getppid() == parent:
+        pass
     server.stop(0)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -49,15 +49,7 @@ def main() -> None:
 def up(plan: Path, directory: Path) -> None:
     """Start the control plane and the nodes of PLAN; prints the kubeconfig's path."""
     lab, began = Lab(directory, _say), time.monotonic()
-    wanted = load_plan(plan)
-    try:
-        lab.up(wanted)
-    except BaseException:
-        if lab.processes:
-            from tools.lab.processes import stop
-
-            stop(reversed(lab.processes))
-        raise
+    lab.raise_up(load_plan(plan))
     _say(f"up in {time.monotonic() - began:.1f} s; identity {lab.identity}")
     click.echo(lab.kubeconfig)
 

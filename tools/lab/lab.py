@@ -99,6 +99,14 @@ class Lab:
         self._save()
         self.say(f"{len(nodes)} nodes ready")
 
+    def raise_up(self, plan: Plan) -> None:
+        """``up``; what was started is stopped where it fails, its logs stay."""
+        try:
+            self.up(plan)
+        except BaseException:
+            stop(reversed(self.processes))
+            raise
+
     def down(self) -> list[str]:
         """Stops every process and removes the directory; gives the names of those that would not end."""
         left = stop(reversed(self.processes))
