@@ -29,7 +29,8 @@ from rackwright.plan import (
 DIGITS = 12
 """How much of the plan's digest objects carry."""
 
-RACK = "topology.kubernetes.io/rack"
+BLOCK = placement.BLOCK_LABEL
+RACK = placement.RACK_LABEL
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 NAME = "app.kubernetes.io/name"
@@ -78,7 +79,7 @@ class Served:
     fabric: Fabric | None
     route: Route | None
     scaling: Scaling | None
-    exclusive_racks: bool
+    exclusive_domain: str | None
 
     @property
     def name(self) -> str:
@@ -159,7 +160,7 @@ class Model:
                 fabric=plan.fabric,
                 route=next((r for r in plan.routes if r.deployment == deployment.name), None),
                 scaling=next((s for s in plan.scaling if s.deployment == deployment.name), None),
-                exclusive_racks=placement.exclusive_racks(plan, deployment),
+                exclusive_domain=placement.exclusive_domain(plan, deployment),
             )
             for deployment in plan.deployments
         )

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Node, Pool
-from stacks.model import PATCH_FORCE, RACK, ZONE, Model
+from stacks.model import BLOCK, PATCH_FORCE, RACK, ZONE, Model
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 MANAGER = "rackwright"
@@ -38,11 +38,12 @@ def _node(parent: pulumi.Resource, pool: Pool, node: Node, zone: str) -> k8s.cor
         k8s.core.v1.TaintPatchArgs(key=taint.key, value=taint.value or None, effect=taint.effect)
         for taint in pool.taints
     ]
+    block = {BLOCK: node.block} if node.block else {}
     return k8s.core.v1.NodePatch(
         node.name,
         metadata=k8s.meta.v1.ObjectMetaPatchArgs(
             name=node.name,
-            labels={**pool.labels, ZONE: zone, RACK: node.rack},
+            labels={**pool.labels, ZONE: zone, RACK: node.rack, **block},
             # A name of our own: after a lost state the same fields are found again.
             annotations={FIELD_MANAGER: MANAGER, PATCH_FORCE: "true"},
         ),

@@ -59,7 +59,8 @@ def _definitions(parent: pulumi.Resource, model: Model) -> list[pulumi.Resource]
             str(definition["metadata"]["name"]),
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=str(definition["metadata"]["name"]),
-                annotations=definition["metadata"].get("annotations"),
+                # An empty mapping is dropped by the server and would be a change at every run.
+                annotations=definition["metadata"].get("annotations") or None,
             ),
             spec=definition["spec"],
             opts=pulumi.ResourceOptions(

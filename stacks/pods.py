@@ -258,8 +258,8 @@ def _spread(served: Served) -> list[core.TopologySpreadConstraintArgs] | None:
 
 
 def _group_affinity(served: Served) -> core.AffinityArgs | None:
-    """Pods of one replica prefer one rack, where racks are not given out exclusively."""
-    if not served.grouped or served.exclusive_racks:
+    """Pods of one replica prefer one rack, where they have no domain to themselves."""
+    if not served.grouped or served.exclusive_domain:
         return None
     term = core.PodAffinityTermArgs(
         topology_key=RACK,

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright import placement
-from stacks.model import COMPONENT, NAME, NAMESPACE_NAME, PICKER, RACK, Model, Served
+from stacks.model import COMPONENT, NAME, NAMESPACE_NAME, PICKER, Model, Served
 from stacks.pods import HTTP, engine_template
 
 net = k8s.networking.v1
@@ -62,7 +62,8 @@ def _single(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apps.v
 
 def _group(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apiextensions.CustomResource:
     deployment = served.deployment
-    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": RACK} if served.exclusive_racks else None
+    domain = served.exclusive_domain
+    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": domain} if domain else None
     return k8s.apiextensions.CustomResource(
         served.name,
         api_version="leaderworkerset.x-k8s.io/v1",

@@ -22,7 +22,7 @@ from tests.stacks.plans import changed, multi, single
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": "things.example.dev"},
+    "metadata": {"name": "things.example.dev", "annotations": {}},
     "spec": {
         "group": "example.dev",
         "scope": "Namespaced",
@@ -64,6 +64,7 @@ def test_definitions_come_first_and_as_they_are() -> None:
     found = [r for r in registrations(single(), Environment(crds=(DEFINITION,))) if r.custom]
     definition = next(r for r in found if r.type.endswith(":CustomResourceDefinition"))
     assert definition.inputs["spec"] == DEFINITION["spec"]
+    assert definition.inputs["metadata"] == {"name": "things.example.dev"}  # nothing that is empty
     policy = next(r for r in found if r.type.endswith(":ClusterPolicy"))
     assert definition.urn in policy.dependencies
 
@@ -282,6 +283,21 @@ def test_a_later_phase_waits_for_what_it_stands_on() -> None:
         assert name in needed
     order = list(found)
     assert order.index(group.urn) > max(order.index(urn) for urn in found[group.parent].dependencies)
+
+
+def test_nothing_that_is_empty_is_declared() -> None:
+    """The server drops empty mappings, and the engine would see a change at every run."""
+
+    def empty(value: object, path: str) -> list[str]:
+        if isinstance(value, dict):
+            return [path] if not value else [p for k, v in value.items() for p in empty(v, f"{path}.{k}")]
+        if isinstance(value, list):
+            return [path] if not value else [p for v in value for p in empty(v, f"{path}[]")]
+        return []
+
+    for resource in registrations(multi()):
+        if resource.custom:
+            assert empty(resource.inputs, resource.name) == []
 
 
 def test_a_plan_for_hosts_is_refused() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rackwright import render_rules
-from rackwright.placement import exclusive_racks, groups_at_most, rollout_timeout_s
+from rackwright.placement import exclusive_domain, groups_at_most, rollout_timeout_s
 from tests.stacks.objects import objects
 from tests.stacks.plans import changed, multi, single
 
@@ -144,14 +144,17 @@ def test_replicas_at_one_moment_count_scale_and_surge() -> None:
     assert groups_at_most(plan, plan.deployments[0]) == 6
 
 
-def test_exclusive_racks_need_a_rack_for_each() -> None:
+def test_an_exclusive_domain_needs_one_for_each_replica() -> None:
+    rack, block = "topology.kubernetes.io/rack", "rackwright.dev/block"
     one_rack = multi()
-    assert not exclusive_racks(one_rack, one_rack.deployments[0])
+    assert exclusive_domain(one_rack, one_rack.deployments[0]) is None
+    blocks = changed(one_rack, **{f"pools__0__nodes__{n}__block": f"h200-b0{n // 2 + 1}" for n in range(4)})
+    assert exclusive_domain(blocks, blocks.deployments[0]) == block
     two = changed(one_rack, pools__0__nodes__2__rack="r2", pools__0__nodes__3__rack="r2")
-    assert exclusive_racks(two, two.deployments[0])
+    assert exclusive_domain(two, two.deployments[0]) == rack
     growing = changed(two, scaling__0__max_replicas=3)
-    assert not exclusive_racks(growing, growing.deployments[0])
-    assert not exclusive_racks(single(), single().deployments[0])
+    assert exclusive_domain(growing, growing.deployments[0]) is None
+    assert exclusive_domain(single(), single().deployments[0]) is None
 
 
 def test_a_rollout_may_take_every_replica_its_turn() -> None:
