@@ -67,6 +67,8 @@ def _run(entry: Path) -> None:
 
 
 def main() -> None:
+    # Run changes the directory, and a relative entry would follow it into the program's own modules.
+    sys.path[:] = [entry for entry in sys.path if Path(entry).is_absolute()]
     host = Host()
     positional = [a for a in sys.argv[1:] if not a.startswith("-")]
     host.engine = positional[-1] if positional else ""
