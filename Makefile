@@ -31,8 +31,10 @@ types: $(STAMP) ## mypy, strict
 imports: $(STAMP) ## the boundaries between the parts
 	$(VENV)/bin/lint-imports
 
-golden: $(STAMP) ## regenerate every golden file; review the diff
-	RACKWRIGHT_GOLDEN=write $(PY) -m pytest -q -m "not rack" || true
+golden: $(STAMP) ## regenerate example plans and every golden file; review the diff
+	@for w in inventory/*/workload.yaml; do $(PY) -m rackwright size $$w -o $${w%workload.yaml}plan.yaml >/dev/null; done
+	RACKWRIGHT_GOLDEN=write $(PY) -m pytest -q -m "not rack and not engine" || true
+	RACKWRIGHT_GOLDEN=write $(PY) -m pytest -q tests/test_docs.py || true
 	@git --no-pager diff --stat
 
 engine: $(STAMP) ## Pulumi, its Kubernetes provider and a control plane: found, downloaded or built

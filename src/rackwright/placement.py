@@ -33,18 +33,28 @@ def groups_at_most(plan: Plan, deployment: Deployment) -> int:
     return max([deployment.layout.replicas, *scaled]) + deployment.rollout.max_surge
 
 
-def exclusive_racks(plan: Plan, deployment: Deployment) -> bool:
-    """Whether each multi-node replica can have a rack of its own.
+RACK_LABEL = "topology.kubernetes.io/rack"
+BLOCK_LABEL = "rackwright.dev/block"
 
-    Exclusive placement gives a rack to one replica alone, so a lost rack takes one replica; with fewer racks
-    than replicas it would leave replicas pending for ever.
+
+def exclusive_domain(plan: Plan, deployment: Deployment) -> str | None:
+    """The node label whose values are given to one multi-node replica each, or None.
+
+    A rack where every replica can have one, so that a lost rack takes one replica; else a block. With fewer
+    domains than replicas, exclusive placement would leave replicas pending for ever.
     """
     size = deployment.layout.nodes_per_replica
     if size == 1:
-        return False
-    nodes = Counter(node.rack for node in plan.pool(deployment.pool).nodes)
-    roomy = sum(count >= size for count in nodes.values())
-    return roomy >= groups_at_most(plan, deployment)
+        return None
+    nodes = plan.pool(deployment.pool).nodes
+    wanted = groups_at_most(plan, deployment)
+    for label, domains in (
+        (RACK_LABEL, Counter(node.rack for node in nodes)),
+        (BLOCK_LABEL, Counter(node.block for node in nodes if node.block)),
+    ):
+        if sum(count >= size for count in domains.values()) >= wanted:
+            return label
+    return None
 
 
 def rollout_timeout_s(deployment: Deployment) -> int:

@@ -226,3 +226,21 @@ def test_a_plan_never_crosses_a_red_line(dau: int, machine: str, model: str) -> 
 def test_the_same_workload_gives_the_same_bytes(dau: int, model: str) -> None:
     one, two = sized(dau, "hgx-h200-8-roce", model, "60 ms"), sized(dau, "hgx-h200-8-roce", model, "60 ms")
     assert (one and one.to_yaml()) == (two and two.to_yaml())
+
+
+def test_a_block_is_two_nodes_of_one_rack_and_every_replica_can_have_one() -> None:
+    """14 replicas of two nodes and one more while a rollout surges: 15 blocks on 30 nodes."""
+    plan = example("roce-100k")
+    blocks: dict[str | None, set[str]] = {}
+    for node in plan.pools[0].nodes:
+        blocks.setdefault(node.block, set()).add(node.rack)
+    assert len(blocks) == 15
+    assert all(len(racks) == 1 for racks in blocks.values())
+    assert plan.pools[0].nodes[0].block == plan.pools[0].nodes[1].block == "h200-b01"
+
+
+def test_autoscaling_leaves_the_slot_that_a_rollout_needs() -> None:
+    plan = example("roce-100k")
+    scaling, rollout = plan.scaling[0], plan.deployments[0].rollout
+    assert (scaling.max_replicas, rollout.max_surge) == (14, 1)
+    assert (scaling.max_replicas + rollout.max_surge) * 2 <= len(plan.pools[0].nodes)

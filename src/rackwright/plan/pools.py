@@ -8,10 +8,15 @@ from rackwright.plan.base import Section
 
 
 class Node(Section):
-    """One machine. ``rail_addresses`` are its addresses, one a rail, with prefix length."""
+    """One machine.
+
+    ``rail_addresses`` are its addresses, one a rail, with prefix length. ``block``: the nodes that one
+    multi-node replica takes together; none where replicas fit one node.
+    """
 
     name: str
     rack: str
+    block: str | None = None
     spare: bool = False
     rail_addresses: tuple[str, ...] = ()
 

@@ -673,9 +673,9 @@ def _services(f: Facts) -> Iterator[Explanation]:
     )
     yield _entry(
         "scaling[0].max_replicas",
-        max(f.slots, f.chosen.replicas),
-        "what the pool holds, spares included",
-        {"slots": f.slots},
+        max(f.slots - f.deployment.rollout.max_surge, f.chosen.replicas),
+        "max(replicas, what the pool holds, spares included − a rollout's surge)",
+        {"slots": f.slots, "surge": f.deployment.rollout.max_surge, "replicas": f.chosen.replicas},
         OWN,
     )
     yield _entry(

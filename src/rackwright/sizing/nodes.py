@@ -21,6 +21,21 @@ class Placed:
     rack_of: dict[str, str]
     racks: tuple[Rack, ...]
     per_rack: int
+    block_of: dict[str, str]
+
+
+def blocks(pool: str, racks: tuple[Rack, ...], group: int) -> dict[str, str]:
+    """Node name → block. A block is ``group`` nodes of one rack, the domain that one replica has to itself;
+    nodes left over in a rack stand in none."""
+    if group == 1:
+        return {}
+    found: dict[str, str] = {}
+    count = 0
+    for rack in racks:
+        for start in range(0, len(rack.nodes) // group * group, group):
+            count += 1
+            found.update(dict.fromkeys(rack.nodes[start : start + group], f"{pool}-b{count:02d}"))
+    return found
 
 
 def node_names(pool: str, count: int) -> tuple[str, ...]:
@@ -76,4 +91,4 @@ def place(workload: Workload, machine: Machine, count: int, group: int) -> Place
                 nodes=standing,
             )
         )
-    return Placed(names, rack_of, tuple(racks), per_rack)
+    return Placed(names, rack_of, tuple(racks), per_rack, blocks(machine.pool, tuple(racks), group))

@@ -87,7 +87,8 @@ def scaling(
     max_num_seqs: int,
     load_s: float,
 ) -> Scaling:
-    """Between what the peak needs and what the pool holds. A missing metric holds the planned count."""
+    """Between what the peak needs and what the pool holds beside a rollout's surge: scaled into that slot, a
+    rollout would wait for ever. A missing metric holds the planned count."""
     return Scaling(
         deployment=deployment,
         kind="LeaderWorkerSet" if nodes_per_replica > 1 else "Deployment",

@@ -342,6 +342,7 @@ def _pool(decided: Decided) -> Pool:
             Node(
                 name=name,
                 rack=decided.placed.rack_of[name],
+                block=decided.placed.block_of.get(name),
                 spare=index >= first_spare,
                 rail_addresses=addressing.addresses(machine, index) if decided.fabric else (),
             )
@@ -483,7 +484,7 @@ def _scaling(decided: Decided, catalog: Catalog, deployment: Deployment) -> Scal
         deployment.name,
         deployment.served_name,
         replicas=decided.chosen.replicas,
-        slots=decided.slots,
+        slots=decided.slots - deployment.rollout.max_surge,
         nodes_per_replica=deployment.layout.nodes_per_replica,
         max_num_seqs=deployment.limits.max_num_seqs,
         load_s=decided.load_s,
