@@ -54,8 +54,9 @@ drift: $(STAMP) ## what differs between the cluster and the last make up
 down: $(STAMP) ## pulumi destroy; protected objects stay and are named
 	@$(PY) -m tools.engine.stack down $(ENV) $(ARGS)
 
-docs: $(STAMP) ## regenerate what the docs print from the program
-	$(PY) -m tools.docs
+docs: $(STAMP) ## regenerate the pages that the program prints
+	$(PY) -m rackwright schema --write docs/schemas
+	$(PY) -m rackwright checklist --markdown > docs/checks.md
 
 bench: $(STAMP) ## benchmarks, side by side; medians of 3
 	$(PY) -m benchmarks.preflight

@@ -1,4 +1,4 @@
-"""The repository keeps its shape: nothing uncollected, documents that name real things, nothing of a machine."""
+"""The repository keeps its shape: nothing uncollected, documents that name real things, no machine paths."""
 
 from __future__ import annotations
 

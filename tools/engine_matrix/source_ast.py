@@ -37,7 +37,7 @@ SKIPPED_PARTS = ("ray_wrappers.py", "benchmarks", "tests", "test_utils.py")
 MAX_DEPTH = 12
 
 
-class Unresolved(Exception):  # noqa: N818 - a signal inside this module
+class Unresolved(Exception):
     """The value of an expression cannot be worked out from the source."""
 
 
