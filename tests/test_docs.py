@@ -46,9 +46,18 @@ def commands(text: str) -> list[str]:
 
 
 def stable(text: str) -> str:
+    """``text`` without what differs from run to run: times, and the order in which hosts finish."""
     for pattern, instead in VOLATILE:
         text = pattern.sub(instead, text)
-    return text
+    lines, hosts = [], []
+    for line in text.splitlines():
+        if finished := re.match(r"\[\d+/\d+\] (.*)", line):
+            hosts.append(finished[1])
+            continue
+        lines += sorted(hosts)
+        hosts.clear()
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def checkout_copy(target: Path) -> Path:
@@ -83,7 +92,7 @@ def run(command: str, directory: Path) -> str:
         check=False,
     )
     assert done.returncode in (0, 1), f"{command}: exit {done.returncode}\n{done.stdout[-3000:]}"
-    return done.stdout
+    return done.stdout.replace(f"{directory}/", "")
 
 
 @pytest.mark.rack
