@@ -154,9 +154,14 @@ _AROUND = 160
 """How much of a line is shown before and after the words that matter; a line may be megabytes long."""
 
 
+_HEAD = 20_000
+"""A tool that cannot work says so at once; what follows is what it measured."""
+
+
 def line_with(pattern: re.Pattern[str], out: CommandOutput) -> str:
-    """The line of an output, its errors first, that ``pattern`` matches; empty where none does."""
-    for text in (out.stderr, out.stdout):
+    """The line near the head of an output, its errors first, that ``pattern`` matches; empty where none does."""
+    for whole in (out.stderr, out.stdout):
+        text = whole[:_HEAD]
         if found := pattern.search(text):
             start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - _AROUND)
             end = text.find("\n", found.end())
@@ -223,9 +228,10 @@ def csv_rows(view: HostView, command: Command) -> list[dict[str, str]]:
 def paths(text: str, pattern: str) -> list[tuple[tuple[str, ...], str]]:
     """``grep -H .`` over sysfs: (groups of ``pattern`` in the path, value) per line that matches."""
     found = []
+    search = re.compile(pattern).search
     for line in text.splitlines():
         path, _, value = line.partition(":")
-        match = re.search(pattern, path)
+        match = search(path)
         if match:
             found.append((match.groups(), value.strip()))
     return found

@@ -148,6 +148,7 @@ def parser(
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BLANK_RUN = re.compile(r"\n\s*\n\s*\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -157,9 +158,12 @@ def normalise(text: str) -> str:
     Of many blank lines in a row a few are kept.
     """
     text = text.removeprefix("\ufeff")
-    text = _ANSI.sub("", text)
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROL.sub("", text).replace("\u00a0", " ")
+    if not _BLANK_RUN.search(text):
+        return text
     kept: list[str] = []
     blank = 0
     for line in text.split("\n"):

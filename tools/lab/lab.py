@@ -127,6 +127,12 @@ class Lab:
     def ready_nodes(self) -> int:
         return sum(_ready(node) for node in self.api().items("/api/v1/nodes"))
 
+    def answers(self) -> bool:
+        try:
+            return bool(self.api().get("/readyz") == "ok")
+        except ApiError:
+            return False
+
     def _programs(self) -> dict[str, str]:
         paths, absent = have(LAB)
         optional = {b.name for b in LWS_FAMILY.binaries}
@@ -243,7 +249,7 @@ class Lab:
         names = [source.name for source in sources]
         self._until(
             f"{len(names)} definitions",
-            lambda: all(_established(d) for d in api.items(base) if d["metadata"]["name"] in names),
+            lambda: all(_served(api, d) for d in api.items(base) if d["metadata"]["name"] in names),
             deadline,
         )
         minimal = sorted(name for name, origin in self.origins.items() if origin == "minimal")
@@ -299,6 +305,13 @@ def _ready(node: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _established(definition: dict[str, Any]) -> bool:
+def _served(api: Api, definition: dict[str, Any]) -> bool:
+    """Established, and its store answers: it may refuse for a moment after that (429)."""
     conditions = definition.get("status", {}).get("conditions") or []
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+    if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+        return False
+    spec = definition["spec"]
+    for version in spec["versions"]:
+        if version["served"]:
+            api.get(f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}")
+    return True
