@@ -159,7 +159,7 @@ _HEAD = 20_000
 
 
 def line_with(pattern: re.Pattern[str], out: CommandOutput) -> str:
-    """The line near the head of an output, its errors first, that ``pattern`` matches; empty where none does."""
+    """The line near the head of an output, errors first, that ``pattern`` matches; empty where none does."""
     for whole in (out.stderr, out.stdout):
         text = whole[:_HEAD]
         if found := pattern.search(text):
