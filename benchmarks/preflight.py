@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -164,7 +165,7 @@ def main() -> int:
     scratch.mkdir(parents=True)
     lines: list[str] = []
     checks = select(load())
-    commands = [c.shell for c in commands_of(checks)]
+    commands = [f"sudo -n sh -c {shlex.quote(c.shell)}" if c.root else c.shell for c in commands_of(checks)]
     with Rack.temporary(plan_with(options.hosts), nodes=options.hosts) as rack:
         print(f"{options.hosts} hosts, {len(checks)} checks, {len(commands)} commands")
         lines += table(interleaved(options.runs, own_and_floor(rack, scratch)), options.hosts, "floor")

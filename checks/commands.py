@@ -72,10 +72,13 @@ LSPCI_ACS = Command(
 )
 PCI_PATHS = Command(
     "pci-paths",
-    'n=0; for d in /sys/bus/pci/devices/*; do read -r v <"$d/vendor"; read -r c <"$d/class"; '
-    'case "$v $c" in "0x10de 0x03"*) n=$((n + 1)); echo "gpu ${d##*/} $(readlink -f "$d")";; esac; done; '
+    'n=0; k=; set --; for d in /sys/bus/pci/devices/*; do read -r v <"$d/vendor"; read -r c <"$d/class"; '
+    'case "$v $c" in "0x10de 0x03"*) n=$((n + 1)); k="${k}gpu/${d##*/} "; set -- "$@" "$d";; esac; done; '
     'for d in /sys/class/infiniband/*; do [ -e "$d" ] || continue; n=$((n + 1)); '
-    'echo "hca ${d##*/} $(readlink -f "$d/device")"; done; echo "end $n"',
+    'k="${k}hca/${d##*/} "; set -- "$@" "$d/device"; done; '
+    # One process resolves them all: a fork a device costs more than everything else here.
+    '[ $# = 0 ] || for p in $(readlink -f "$@"); do e=${k%% *}; k=${k#* }; echo "${e%%/*} ${e#*/} $p"; done; '
+    'echo "end $n"',
 )
 DRIVER_LOADED = Command("driver-loaded", "cat /proc/driver/nvidia/version")
 CUDNN = Command(

@@ -332,15 +332,21 @@ def _evidence(item: Check, views: Sequence[HostView], *, detailed: bool) -> tupl
 
 
 def scripts(plan: Plan, inventory: Inventory, checks: Sequence[Check]) -> list[tuple[Host, Script]]:
-    """The collector of every host; hosts of one pool share its text."""
-    commands = commands_of(checks)
+    """The collector of every host; hosts of one pool share its text. What the plan says does not apply there
+    is not asked."""
     made: dict[str, Script] = {}
     jobs = []
     for host in inventory.hosts:
         if host.pool not in made:
-            made[host.pool] = build(commands, variables_for(commands, plan.expectations.get(host.pool)))
+            wanted = plan.expectations.get(host.pool)
+            commands = commands_of(item for item in checks if _asked(item, wanted))
+            made[host.pool] = build(commands, variables_for(commands, wanted))
         jobs.append((host, made[host.pool]))
     return jobs
+
+
+def _asked(item: Check, wanted: HostExpectation | None) -> bool:
+    return not (item.expects and isinstance(expectation(wanted, item.expects), NotApplicable))
 
 
 # --- the journal ---------------------------------------------------------------------------------------

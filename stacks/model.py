@@ -42,6 +42,10 @@ PICKER = "endpoint-picker"
 RESOURCE_PREFIX = "nvidia.com"
 """Domain under which device plugins advertise rails: the plan names the resource, the plugin qualifies it."""
 PATCH_FORCE = "pulumi.com/patchForce"
+FIELD_MANAGER = "pulumi.com/patchFieldManager"
+OWNERSHIP = {FIELD_MANAGER: "rackwright", PATCH_FORCE: "true"}
+"""One lasting owner of our fields. The provider would draw a new name for each creation: fields of one that
+was killed would then belong to a stranger for ever. What was edited by hand is taken back."""
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
@@ -195,7 +199,7 @@ class Model:
                 PLAN: self.digest,
                 **(labels or {}),
             },
-            annotations=dict(annotations) if annotations else None,
+            annotations={**OWNERSHIP, **(annotations or {})},
         )
 
     @cached_property

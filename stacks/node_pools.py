@@ -9,10 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Node, Pool
-from stacks.model import BLOCK, PATCH_FORCE, RACK, ZONE, Model
-
-FIELD_MANAGER = "pulumi.com/patchFieldManager"
-MANAGER = "rackwright"
+from stacks.model import BLOCK, OWNERSHIP, RACK, ZONE, Model
 
 
 class NodePools(pulumi.ComponentResource):
@@ -44,8 +41,7 @@ def _node(parent: pulumi.Resource, pool: Pool, node: Node, zone: str) -> k8s.cor
         metadata=k8s.meta.v1.ObjectMetaPatchArgs(
             name=node.name,
             labels={**pool.labels, ZONE: zone, RACK: node.rack, **block},
-            # A name of our own: after a lost state the same fields are found again.
-            annotations={FIELD_MANAGER: MANAGER, PATCH_FORCE: "true"},
+            annotations=OWNERSHIP,
         ),
         spec=k8s.core.v1.NodeSpecPatchArgs(taints=taints) if taints else None,
         opts=pulumi.ResourceOptions(parent=parent),

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Operator
-from stacks.model import PATCH_FORCE, RESOURCE_PREFIX, Model
+from stacks.model import OWNERSHIP, RESOURCE_PREFIX, Model
 
 SERVING_PRIORITY = 1_000_000
 """Above every batch class, below the system's (two thousand millions)."""
@@ -59,8 +59,7 @@ def _definitions(parent: pulumi.Resource, model: Model) -> list[pulumi.Resource]
             str(definition["metadata"]["name"]),
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=str(definition["metadata"]["name"]),
-                # An empty mapping is dropped by the server and would be a change at every run.
-                annotations=definition["metadata"].get("annotations") or None,
+                annotations={**OWNERSHIP, **(definition["metadata"].get("annotations") or {})},
             ),
             spec=definition["spec"],
             opts=pulumi.ResourceOptions(
@@ -150,7 +149,7 @@ def _cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulumi.Re
         "cluster-policy",
         api_version="nvidia.com/v1",
         kind="ClusterPolicy",
-        metadata=model.metadata("cluster-policy", "platform", annotations={PATCH_FORCE: "true"}),
+        metadata=model.metadata("cluster-policy", "platform"),
         spec={
             "operator": {"runtimeClass": "nvidia"},
             "daemonsets": {
@@ -221,7 +220,7 @@ def _nic_cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulum
         "nic-cluster-policy",
         api_version="mellanox.com/v1alpha1",
         kind="NicClusterPolicy",
-        metadata=model.metadata("nic-cluster-policy", "platform", annotations={PATCH_FORCE: "true"}),
+        metadata=model.metadata("nic-cluster-policy", "platform"),
         spec={
             "global": {
                 "repository": "nvcr.io/nvidia/mellanox",

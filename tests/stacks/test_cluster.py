@@ -13,7 +13,7 @@ from rackwright.errors import InputErrors
 from rackwright.plan import Plan, load_plan
 from rackwright.render_rules import check
 from stacks.embedded import run
-from stacks.model import Environment
+from stacks.model import Environment, OWNERSHIP
 from stacks.program import PHASES, build
 from tests.golden import REPOSITORY
 from tests.stacks.objects import EXAMPLES, manifests, objects, one, registrations
@@ -64,7 +64,21 @@ def test_definitions_come_first_and_as_they_are() -> None:
     found = [r for r in registrations(single(), Environment(crds=(DEFINITION,))) if r.custom]
     definition = next(r for r in found if r.type.endswith(":CustomResourceDefinition"))
     assert definition.inputs["spec"] == DEFINITION["spec"]
-    assert definition.inputs["metadata"] == {"name": "things.example.dev"}  # nothing that is empty
+    assert definition.inputs["metadata"] == {"name": "things.example.dev", "annotations": OWNERSHIP}
+
+
+def test_every_object_has_one_lasting_owner() -> None:
+    """The provider draws a new owner for each creation otherwise, and the fields of a killed one stay its own."""
+    found = [r for r in registrations(multi()) if r.custom and "metadata" in r.inputs]
+    assert len(found) > 20
+    for registration in found:
+        annotations = registration.inputs["metadata"]["annotations"]
+        assert annotations.items() >= OWNERSHIP.items(), registration.urn
+
+
+def test_policies_of_operators_wait_for_their_definitions() -> None:
+    found = [r for r in registrations(single(), Environment(crds=(DEFINITION,))) if r.custom]
+    definition = next(r for r in found if r.type.endswith(":CustomResourceDefinition"))
     policy = next(r for r in found if r.type.endswith(":ClusterPolicy"))
     assert definition.urn in policy.dependencies
 
