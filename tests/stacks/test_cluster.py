@@ -13,7 +13,7 @@ from rackwright.errors import InputErrors
 from rackwright.plan import Plan, load_plan
 from rackwright.render_rules import check
 from stacks.embedded import run
-from stacks.model import Environment, OWNERSHIP
+from stacks.model import OWNERSHIP, Environment
 from stacks.program import PHASES, build
 from tests.golden import REPOSITORY
 from tests.stacks.objects import EXAMPLES, manifests, objects, one, registrations

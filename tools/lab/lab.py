@@ -19,7 +19,7 @@ from tools.engine.families import LAB, LWS_FAMILY
 from tools.lab import certs, crds, groups, world
 from tools.lab.api import Api, ApiError, from_kubeconfig
 from tools.lab.certs import Pki
-from tools.lab.processes import Started, free_ports, start, stop
+from tools.lab.processes import Started, free_ports, start, stop, wait_gone
 from tools.rack.farm import Proc
 
 UP_TIMEOUT_S = 180
@@ -116,7 +116,8 @@ class Lab:
 
     def restart(self, name: str) -> None:
         """Starts a process of the lab again, with the same arguments, after it was killed."""
-        old = next(p for p in self.processes if p.name == name)
+        old = self.process(name)
+        wait_gone(old)
         self.processes.remove(old)
         self._start(name, list(old.argv))
         self._save()

@@ -56,6 +56,20 @@ def stop(all_of_them: Iterable[Started], grace_s: float = 8.0) -> list[str]:
     return [one.name for one in left]
 
 
+def wait_gone(started: Started, wait_s: float = 10.0) -> bool:
+    """Whether the whole session has ended: its port is free only then."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(started.proc.pid, os.WNOHANG)
+        try:
+            os.killpg(started.proc.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def _remaining(left: list[Started], wait_s: float) -> list[Started]:
     deadline = time.monotonic() + wait_s
     while left and time.monotonic() < deadline:
