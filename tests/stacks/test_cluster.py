@@ -68,7 +68,7 @@ def test_definitions_come_first_and_as_they_are() -> None:
 
 
 def test_every_object_has_one_lasting_owner() -> None:
-    """The provider draws a new owner for each creation otherwise, and the fields of a killed one stay its own."""
+    """The provider draws a new owner for each creation otherwise; a killed one would keep its fields."""
     found = [r for r in registrations(multi()) if r.custom and "metadata" in r.inputs]
     assert len(found) > 20
     for registration in found:
