@@ -109,7 +109,6 @@ def _priority_class(parent: pulumi.Resource, model: Model) -> k8s.scheduling.v1.
         model.priority_class,
         metadata=model.metadata(model.priority_class, "platform"),
         value=SERVING_PRIORITY,
-        global_default=False,
         preemption_policy="PreemptLowerPriority",
         description="Engines that answer users; batch work gives way.",
         opts=pulumi.ResourceOptions(parent=parent),
