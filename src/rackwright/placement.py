@@ -57,6 +57,11 @@ def exclusive_domain(plan: Plan, deployment: Deployment) -> str | None:
     return None
 
 
+def replicas_kept(deployment: Deployment) -> int:
+    """Replicas that keep serving at every moment of a rollout."""
+    return max(0, deployment.layout.replicas - deployment.rollout.max_unavailable)
+
+
 def rollout_timeout_s(deployment: Deployment) -> int:
     """The longest a rollout may take: every replica in turn may need its whole progress deadline."""
     step = max(1, deployment.rollout.max_surge + deployment.rollout.max_unavailable)

@@ -1,0 +1,102 @@
+"""What applying one plan over another does: objects, restarts, and the capacity that remains meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rackwright.placement import replicas_kept
+from rackwright.plan import Deployment, Plan
+from stacks.manifests import Manifest
+from stacks.model import PLAN
+from stacks.rendering import manifests_of
+
+TEMPLATES = {"Deployment": ("template",), "LeaderWorkerSet": ("leaderWorkerTemplate",)}
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A workload whose pods are replaced. ``kept``: replicas that keep serving at every moment."""
+
+    name: str
+    kind: str
+    pool: str
+    nodes: int
+    replicas: int
+    kept: int
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Identities of objects, and paths of what differs in those that stay; the plan's own label aside."""
+
+    created: tuple[str, ...]
+    deleted: tuple[str, ...]
+    changed: Mapping[str, tuple[str, ...]]
+    restarts: tuple[Restart, ...]
+
+    @property
+    def same(self) -> bool:
+        return not (self.created or self.deleted or self.changed)
+
+
+def compare(old: Plan, new: Plan) -> Comparison:
+    before, after = ({m.identity: m for m in manifests_of(plan)} for plan in (old, new))
+    changed = {
+        identity: paths
+        for identity in before.keys() & after.keys()
+        if (paths := tuple(_differences(_content(before[identity]), _content(after[identity]))))
+    }
+    return Comparison(
+        created=tuple(i for i in after if i not in before),
+        deleted=tuple(i for i in before if i not in after),
+        changed={identity: changed[identity] for identity in after if identity in changed},
+        restarts=tuple(_restarts(new, after, changed)),
+    )
+
+
+def _content(manifest: Manifest) -> Mapping[str, Any]:
+    metadata = manifest.content.get("metadata", {})
+    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != PLAN}
+    return {**manifest.content, "metadata": {**metadata, "labels": labels}}
+
+
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Paths at which two objects differ, no deeper than where they still have the same shape."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(one, other, f"{path}[{index}]")
+    elif old != new:
+        yield path
+
+
+def _restarts(
+    plan: Plan, manifests: Mapping[str, Manifest], changed: Mapping[str, tuple[str, ...]]
+) -> Iterator[Restart]:
+    deployments = {d.name: d for d in plan.deployments}
+    for identity, paths in changed.items():
+        manifest = manifests[identity]
+        fields = TEMPLATES.get(manifest.kind, ())
+        why = tuple(p for p in paths if p.startswith(tuple(f"spec.{field}." for field in fields)))
+        if why:
+            yield _restart(manifest, deployments.get(manifest.name), why)
+
+
+def _restart(manifest: Manifest, deployment: Deployment | None, why: tuple[str, ...]) -> Restart:
+    if deployment is None:
+        return Restart(manifest.name, manifest.kind, "", 0, 1, 1, why)
+    layout = deployment.layout
+    return Restart(
+        manifest.name,
+        manifest.kind,
+        deployment.pool,
+        layout.replicas * layout.nodes_per_replica,
+        layout.replicas,
+        replicas_kept(deployment),
+        why,
+    )

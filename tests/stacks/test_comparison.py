@@ -1,0 +1,51 @@
+"""What a new plan restarts, where, and what keeps serving; the same through the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from rackwright.cli import group
+from rackwright.plan import save_plan
+from stacks.comparison import compare
+from tests.stacks.plans import changed, multi, single
+
+
+def test_the_same_plan_changes_nothing() -> None:
+    assert compare(multi(), multi()).same
+
+
+def test_another_name_of_the_plan_alone_is_no_restart() -> None:
+    found = compare(multi(), changed(multi(), header__generated_by="another"))
+    assert found.restarts == ()
+
+
+def test_a_flag_restarts_its_deployment_and_says_what_serves() -> None:
+    old = multi()
+    new = changed(old, deployments__0__resources__cpus=40)
+    found = compare(old, new)
+    (restart,) = found.restarts
+    layout = old.deployments[0].layout
+    assert (restart.name, restart.replicas) == (old.deployments[0].name, layout.replicas)
+    assert restart.nodes == layout.replicas * layout.nodes_per_replica
+    assert restart.kept == layout.replicas - old.deployments[0].rollout.max_unavailable
+    assert all(path.startswith("spec.leaderWorkerTemplate.") for path in restart.why)
+
+
+def test_a_budget_or_a_volume_restarts_nothing() -> None:
+    found = compare(single(), changed(single(), volumes__0__size_gib=300))
+    assert found.restarts == ()
+    assert [i.split()[1] for i in found.changed] == ["PersistentVolumeClaim"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    save_plan(multi(), old)
+    save_plan(changed(multi(), deployments__0__resources__cpus=40), new)
+    runner = CliRunner()
+    same = runner.invoke(group, ["diff", str(old), str(old)])
+    assert (same.exit_code, same.output) == (0, "nothing changes but the plan's label on each object\n")
+    other = runner.invoke(group, ["diff", str(old), str(new)])
+    assert other.exit_code == 1
+    assert "serve meanwhile" in other.output.splitlines()[0]
