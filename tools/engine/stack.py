@@ -106,7 +106,7 @@ class Stack:
 
     def unlock(self) -> list[str]:
         done = []
-        for path in self._locks():
+        for path in self.locks():
             held = json.loads(path.read_text(encoding="utf-8") or "{}")
             here = held.get("hostname") == socket.gethostname()
             if here and not _alive(int(held.get("pid", 0))):
@@ -123,7 +123,7 @@ class Stack:
             )  # fmt: skip
         return done
 
-    def _locks(self) -> list[Path]:
+    def locks(self) -> list[Path]:
         address = urlparse(self.env.get("PULUMI_BACKEND_URL", ""))
         if address.scheme != "file":
             return []
