@@ -41,7 +41,8 @@ VARIABLES: Mapping[str, str] = {
 """Variables that a command may declare, and the expectation each is read from."""
 
 _BATCH = 12
-"""Results of quick readers that are sent together; a frame costs two processes on the host."""
+"""Results that are sent together; a frame costs two processes on the host. What has come in is sent before a
+tool is asked for the first time, since that is when a sick device hangs."""
 
 _READERS = frozenset(
     """cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl
@@ -195,7 +196,7 @@ rw_exec() {
   if [ "$rw_how" = sh ]; then rw_watch "$rw_l" "$@"; fi
   exec "$@"
 }
-rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_hung=
+rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_hung= rw_asked=-
 rw_now; rw_first=$rw_u; rw_end=$((rw_u + rw_allowed * 100))
 rw_add() {
   [ $rw_c -gt 0 ] || rw_first=$rw_s0
@@ -219,7 +220,9 @@ rw_flush() {
 rw() {
   rw_k=$1 rw_r=$2 rw_l=$3 rw_z=$4 rw_t=$5 rw_g=$6; shift 6
   rw_now; rw_s0=$rw_u
-  if [ "$rw_g" != - ] || [ $rw_c -ge %BATCH% ] || [ $((rw_s0 - rw_first)) -ge 50 ]; then rw_flush; fi
+  rw_new=0
+  case " $rw_asked " in *" $rw_g "*) ;; *) rw_new=1 rw_asked="$rw_asked $rw_g" ;; esac
+  if [ $rw_new = 1 ] || [ $rw_c -ge %BATCH% ] || [ $((rw_s0 - rw_first)) -ge 50 ]; then rw_flush; fi
   rw_left=$(((rw_end - rw_s0) / 100))
   if [ $rw_left -lt 1 ]; then rw_add $rw_k late - 0; return; fi
   if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi

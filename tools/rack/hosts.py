@@ -252,6 +252,10 @@ def _base_links() -> dict[str, str]:
     return links
 
 
+INLINE_BYTES = 2000
+"""Shorter outputs stand in the shim itself: no second process."""
+
+
 def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: HostState) -> str:
     lines = ["#!/bin/sh", f"d={INSIDE}/out", 'case "$*" in']
     for number, recording in enumerate(found):
@@ -263,10 +267,12 @@ def _shim(tool: str, found: list[Recording], outputs: dict[str, str], state: Hos
         if recording.stderr:
             lines.append(f"  printf %s {shlex.quote(recording.stderr)} >&2")
         if recording.stdout:
-            name = f"{tool}.{number}"
-            outputs[name] = recording.stdout
-            run = "cat" if recording.rc else "exec cat"
-            lines.append(f"  {run} $d/{name}")
+            if len(recording.stdout) <= INLINE_BYTES:
+                lines.append(f"  printf %s {shlex.quote(recording.stdout)}")
+                outputs[f"{tool}.{number}"] = recording.stdout
+            else:
+                outputs[f"{tool}.{number}"] = recording.stdout
+                lines.append(f"  {'cat' if recording.rc else 'exec cat'} $d/{tool}.{number}")
         if recording.rc or not recording.stdout:
             lines.append(f"  exit {recording.rc}")
         lines.append("  ;;")
