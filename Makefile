@@ -60,6 +60,7 @@ docs: $(STAMP) ## regenerate the pages that the program prints
 
 bench: $(STAMP) ## benchmarks, side by side; medians of 3
 	$(PY) -m benchmarks.preflight
+	$(PY) -m benchmarks.stacks
 
 lock: ## resolve the dependencies again into requirements.lock
 	@tools/lock.sh
