@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.errors import InputErrors, Problem
 from rackwright.plan import Plan
 from stacks.autoscaling import Autoscaling
 from stacks.fabric import Fabric
@@ -13,6 +12,7 @@ from stacks.model import Environment, Model
 from stacks.node_pools import NodePools
 from stacks.observability import Observability
 from stacks.platform import Platform
+from stacks.requirements import require
 from stacks.serving import Serving
 from stacks.storage import Storage
 
@@ -35,9 +35,9 @@ def build(
     """Declare everything that ``plan`` wants in a cluster, through ``provider`` where one is given.
 
     Raises:
-        InputErrors: the plan is not for a cluster.
+        InputErrors: the plan is not for a cluster, or lacks what its parts refer to.
     """
-    _require_kubernetes(plan)
+    require(plan)
     model = Model(plan, environment or Environment())
 
     def after(*components: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -60,20 +60,3 @@ def build(
     pulumi.export("plan", plan.digest)
     pulumi.export("namespace", model.namespace)
     pulumi.export("staged_nodes", node_pools.staged)
-
-
-def _require_kubernetes(plan: Plan) -> None:
-    other = [site for site in plan.sites if site.target != "kubernetes"]
-    if other:
-        raise InputErrors(
-            [
-                Problem(
-                    f"sites.{site.name}.target",
-                    'must be "kubernetes" for this program',
-                    f'"{site.target}"',
-                    "its engines are units on hosts, not objects in a cluster",
-                    "write its host configuration instead: rackwright --help",
-                )
-                for site in other
-            ]
-        )

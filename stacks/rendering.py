@@ -9,7 +9,7 @@ from typing import Any
 
 from rackwright import render_rules
 from rackwright.crds import Schemas
-from rackwright.errors import InputErrors, Problem, nearest
+from rackwright.errors import CannotRun, InputErrors, Problem, nearest
 from rackwright.plan import Plan
 from rackwright.render_rules import Finding
 from stacks import manifests
@@ -24,7 +24,8 @@ class Rendered:
     """What a render made and found.
 
     ``validated``: custom resources checked against a schema; ``unvalidated``: those whose kind had none.
-    Built-in kinds are neither: the program declares them through typed constructors.
+    Built-in kinds are neither: the program declares them through typed constructors. ``written``: whether
+    files were written; ``overwritten``: those that had been edited by hand.
     """
 
     manifests: tuple[Manifest, ...]
@@ -32,6 +33,8 @@ class Rendered:
     validated: tuple[Manifest, ...]
     unvalidated: tuple[Manifest, ...]
     findings: tuple[Finding, ...]
+    written: bool = True
+    overwritten: tuple[str, ...] = ()
 
     @property
     def built_in(self) -> tuple[Manifest, ...]:
@@ -40,6 +43,11 @@ class Rendered:
     @property
     def failed(self) -> bool:
         return any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def exposed(self) -> tuple[Finding, ...]:
+        """Secrets in clear: while there is one, nothing is written."""
+        return tuple(finding for finding in self.findings if finding.rule == "no-secret")
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -53,27 +61,52 @@ class Rendered:
 
 
 def manifests_of(plan: Plan, environment: Environment | None = None) -> tuple[Manifest, ...]:
-    """Every object of ``plan``, each node's patches included whether it has joined or not."""
+    """Every object of ``plan``, each node's patches included whether it has joined or not.
+
+    Raises:
+        InputErrors: the plan is not for a cluster, or lacks what its parts refer to.
+        CannotRun: it holds a value that no object can carry.
+    """
     nodes = frozenset(node.name for pool in plan.pools for node in pool.nodes)
     everywhere = replace(environment or Environment(), joined=nodes)
-    return manifests.manifests(run(lambda: build(plan, everywhere)), PHASES)
+    try:
+        registrations = run(lambda: build(plan, everywhere))
+    except (ValueError, LookupError, RuntimeError) as error:
+        raise CannotRun(_undeclarable(plan, error)) from error
+    return manifests.manifests(registrations, PHASES)
+
+
+def _undeclarable(plan: Plan, error: Exception) -> Problem:
+    return Problem(
+        f"plan {plan.header.name}",
+        "must hold values that its objects can carry",
+        f"{type(error).__name__}: {error}".splitlines()[0],
+        "nothing was rendered",
+        "size the workload again: rackwright size WORKLOAD.yaml -o plan.yaml",
+    )
 
 
 def render(
-    plan: Plan, directory: Path, *, joined: Iterable[str] = (), schemas: Schemas | None = None
+    plan: Plan,
+    directory: Path,
+    *,
+    joined: Iterable[str] = (),
+    schemas: Schemas | None = None,
+    force: bool = False,
 ) -> Rendered:
-    """Write ``plan`` to ``directory`` and say what was found on the way.
+    """Write ``plan`` to ``directory`` and say what was found on the way. A secret in clear is never written.
 
     Raises:
-        InputErrors: the plan is not for a cluster, or a joined node is not in it.
-        CannotRun: the directory is somebody else's or cannot be written.
+        InputErrors: the plan is not for a cluster or does not hold together; a joined node is not in it.
+        CannotRun: the directory is somebody else's, was edited (without ``force``) or cannot be written.
     """
     staged = staged_nodes(plan, joined)
     found = manifests_of(plan)
-    texts = manifests.files(found, plan=plan.header.name, digest=plan.digest, staged=staged)
     result = judged(plan, found, staged, schemas or Schemas())
-    manifests.write(texts, directory)
-    return result
+    if result.exposed:
+        return replace(result, written=False)
+    texts = manifests.files(found, plan=plan.header.name, digest=plan.digest, staged=staged)
+    return replace(result, overwritten=manifests.write(texts, directory, force=force))
 
 
 def judged(plan: Plan, found: Sequence[Manifest], staged: Sequence[str], schemas: Schemas) -> Rendered:
@@ -94,7 +127,9 @@ def judged(plan: Plan, found: Sequence[Manifest], staged: Sequence[str], schemas
         for m, violations in checked
         for violation in violations or ()
     ]
+    releases = [(m.file, m.content) for m in found if m.purpose == "release"]
     findings += render_rules.check(plan, [m.content for m in found if m.purpose != "release"])
+    findings += [finding for file, content in releases for finding in render_rules.secrets_in(file, content)]
     return Rendered(
         manifests=tuple(found),
         staged=tuple(staged),

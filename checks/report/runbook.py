@@ -18,6 +18,7 @@ from checks.report.findings import Registry
 from checks.report.markdown import code, fenced, prose
 from checks.report.racks import Budget
 from checks.report.text import folded, is_prose, kilowatts, plural, remedy_parts
+from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.plan import NotApplicable, Plan, Pool, Rack
 from rackwright.render import render
 
@@ -54,8 +55,29 @@ _REBOOT = re.compile(r"\breboot|\bpower[- ]cycle", re.I)
 
 
 def runbook(plan: Plan, registry: Registry, *, plan_file: str = "plan.yaml") -> str:
-    """The runbook of all racks of ``plan`` as Markdown."""
+    """The runbook of all racks of ``plan`` as Markdown.
+
+    Raises:
+        InputErrors: a route of the plan leads to no deployment.
+    """
+    _require_routes(plan)
     return render(TEMPLATE, view(plan, registry, plan_file))
+
+
+def _require_routes(plan: Plan) -> None:
+    known = [deployment.name for deployment in plan.deployments]
+    lost = [(i, r.deployment) for i, r in enumerate(plan.routes) if r.deployment not in known]
+    if lost:
+        raise InputErrors(
+            Problem(
+                f"routes[{index}].deployment",
+                f"must name a deployment of the plan{nearest(name, known)}",
+                f'"{name}"; the plan has {listing(known) or "none"}',
+                "the step that proves the service would ask for a model that nobody serves",
+                "size the workload again: rackwright size WORKLOAD.yaml -o plan.yaml",
+            )
+            for index, name in lost
+        )
 
 
 def view(plan: Plan, registry: Registry, plan_file: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,9 @@ from rackwright.errors import CannotRun, Problem, nearest
 from rackwright.yamlio import Path_, dotted_path
 
 TABLES = ("crd-schemas.json.gz", "crd-schemas.json")
+
+DEPTH = 100
+"""Levels of a schema; those of real operators have about thirty."""
 
 Schema = Mapping[str, Any]
 
@@ -72,19 +76,23 @@ def load_schemas(directory: Path) -> Schemas:
     """Read every definition in ``directory``.
 
     Raises:
-        CannotRun: no such directory, an unreadable file, or no definition at all.
+        CannotRun: no such directory, or no definition at all; files that cannot be read and schemas that are
+            malformed, all at once.
     """
     if not directory.is_dir():
         raise CannotRun(_unusable(directory, "no such directory"))
     definitions: dict[str, Definition] = {}
+    problems: list[Problem] = []
     for path in sorted(directory.iterdir()):
         try:
-            if path.name in TABLES:
-                definitions.update(_from_table(path))
-            elif path.suffix in {".yaml", ".yml", ".json"}:
-                definitions.update(_from_manifests(path))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-            raise CannotRun(_unusable(path, f"{type(error).__name__}: {error}".splitlines()[0])) from None
+            found = _definitions(path)
+        except _UNREADABLE as error:
+            problems.append(_unusable(path, _reason(error)))
+            continue
+        definitions.update(found)
+        problems += [problem for key in found for problem in _malformed(path, key, found[key].schema)]
+    if problems:
+        raise CannotRun(problems)
     if not definitions:
         raise CannotRun(_unusable(directory, "no CustomResourceDefinition"))
     return Schemas(definitions)
@@ -96,6 +104,107 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def load_all(text: str) -> Iterator[Any]:
     """Every document of ``text``; dumps of a cluster's definitions are tens of megabytes."""
     yield from yaml.load_all(text, Loader=_Loader)
+
+
+_UNREADABLE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError, zlib.error,
+    yaml.YAMLError,
+)  # fmt: skip
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "values nested deeper than can be read"
+    if isinstance(error, KeyError):
+        return f"a definition without {error}"
+    if isinstance(error, (TypeError, AttributeError)):
+        return f"something else where a definition should stand ({error})"
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _definitions(path: Path) -> dict[str, Definition]:
+    if path.name in TABLES:
+        return _from_table(path)
+    return _from_manifests(path) if path.suffix in {".yaml", ".yml", ".json"} else {}
+
+
+def _malformed(path: Path, key: str, schema: Any) -> Iterator[Problem]:
+    for place, rule, found in _faults(schema, (), (), set()):
+        yield Problem(
+            f"{path} {key} {dotted_path(place)}".rstrip(),
+            f"must be {rule}",
+            found,
+            "nothing can be judged by a malformed schema",
+            "take the definition from the cluster: kubectl get crd -o yaml > DIR/crds.yaml",
+        )
+
+
+def _faults(
+    schema: Any, place: Path_, above: tuple[int, ...], judged: set[int]
+) -> Iterator[tuple[Path_, str, str]]:
+    """(place, rule, found) of everything in ``schema`` that the validator could not work with."""
+    if not isinstance(schema, Mapping):
+        yield place, "a schema, which is a mapping", _shown(schema)
+        return
+    if id(schema) in above or len(above) > DEPTH:
+        yield place, f"a schema nested at most {DEPTH} deep, and never in itself", "more"
+        return
+    if id(schema) in judged:
+        return
+    judged.add(id(schema))
+    for keyword, (good, rule) in _KEYWORDS.items():
+        if keyword in schema and not good(schema[keyword]):
+            yield (*place, keyword), rule, _shown(schema[keyword])
+    for inner, where in _inner_schemas(schema):
+        yield from _faults(inner, (*place, *where), (*above, id(schema)), judged)
+
+
+def _inner_schemas(schema: Schema) -> Iterator[tuple[Any, Path_]]:
+    for keyword in ("items", "not"):
+        if keyword in schema:
+            yield schema[keyword], (keyword,)
+    if not isinstance(schema.get("additionalProperties", True), bool):
+        yield schema["additionalProperties"], ("additionalProperties",)
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            yield from ((branch, (keyword, index)) for index, branch in enumerate(schema[keyword]))
+    if isinstance(schema.get("properties"), Mapping):
+        yield from ((inner, ("properties", str(name))) for name, inner in schema["properties"].items())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+_Judge = Callable[[Any], bool]
+_KEYWORDS: dict[str, tuple[_Judge, str]] = {
+    "properties": (lambda value: isinstance(value, Mapping), "a mapping of schemas"),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), (_is_list, "a list of schemas")),
+    **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), (_is_texts, "a list of names")),
+    **dict.fromkeys(("type", "pattern", "x-kubernetes-list-type"), (_is_text, "text")),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), (_is_number, "a number")),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        (_is_count, "a whole number from 0"),
+    ),
+    "enum": (_is_list, "a list of values"),
+}
 
 
 def _unusable(path: Path, found: str) -> Problem:
@@ -244,7 +353,7 @@ def _string_violations(schema: Schema, value: str, path: Path_) -> Iterator[Viol
 def _compiled(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return None
 
 
@@ -324,5 +433,8 @@ def _at(path: Path_, rule: str, found: str) -> Violation:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= 80 else f"{text[:77]}…"

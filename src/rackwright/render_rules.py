@@ -24,7 +24,17 @@ PRIVILEGED_ALLOWED: frozenset[str] = frozenset()
 
 _DIGEST = re.compile(r"^[^@\s]+@sha256:([0-9a-f]{64})$")
 _SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
-_SECRET_FLAG = re.compile(r"^--(api-key|admin-api-key|hf-token|token|password)(=|$)")
+_SECRET_FLAG = re.compile(
+    r"(?:^|[\s'\"])(?P<flag>--?(?:[a-z0-9]+[-_])*(?:api[-_]?key|token|password|passwd|secret))(?:[=\s]+(?P<value>\S+)|$)",
+    re.I,
+)
+"""A flag that takes a secret, alone or inside a shell's command line."""
+_CREDENTIAL = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|nvapi-[\w-]{16,})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+"""What is a secret wherever it stands: keys of model hubs, APIs and clouds."""
+_REFERENCE = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]\w*\}?|[\"']\$\{?[A-Za-z_]\w*\}?[\"']")
 _REDACTED = "[secret]"
 
 
@@ -93,6 +103,7 @@ def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:
     findings = [finding for content in objects for rule in OBJECT_RULES for finding in rule(content)]
     findings += [f for c in objects for pod in pods(c) for rule in POD_RULES for f in rule(pod)]
     findings += list(_unprotected(objects))
+    findings += list(_schedulable(plan, objects))
     findings += list(_linked(objects))
     findings += [f for d in plan.deployments for f in _engine_findings(plan, d, objects)]
     return findings
@@ -216,20 +227,64 @@ def limits_set(pod: Pod) -> Iterator[Finding]:
 
 
 def no_secret_in_pod(pod: Pod) -> Iterator[Finding]:
-    why = "manifests are kept in git and read by many"
-    fix = "refer to a Secret: valueFrom.secretKeyRef"
     for where, container in pod.containers:
         for variable in container.get("env") or ():
-            name = str(variable.get("name", ""))
-            if variable.get("value") and _SECRET_NAME.search(name.upper()):
-                yield _error(
-                    "no-secret",
-                    Problem(f"{where}.env[{name}]", "must not hold a secret", "a value", why, fix),
-                )
-        for word in (*(container.get("command") or ()), *(container.get("args") or ())):
-            if _SECRET_FLAG.match(str(word)):
-                flag = str(word).partition("=")[0]
-                yield _error("no-secret", Problem(f"{where}.args", "must not hold a secret", flag, why, fix))
+            name, value = str(variable.get("name", "")), str(variable.get("value") or "")
+            if value and _SECRET_NAME.search(name.upper()) and not _REFERENCE.fullmatch(value):
+                yield _exposed(f"{where}.env[{name}]", "a value")
+        for part in ("command", "args"):
+            for flag in _secret_flags([str(word) for word in container.get(part) or ()]):
+                yield _exposed(f"{where}.{part}", flag)
+
+
+def _secret_flags(words: Sequence[str]) -> Iterator[str]:
+    """Flags that are given a secret, in the same word or the next."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        for match in _SECRET_FLAG.finditer(word):
+            value = match["value"] or following
+            if not (_REFERENCE.fullmatch(value) or value.isdigit()):
+                yield match["flag"]
+
+
+def secrets_in(where: str, content: Object) -> Iterator[Finding]:
+    """Values that are secrets wherever they stand: by their own form, or by the key they are under."""
+    for path, key, value in _values(content, "", ""):
+        if _CREDENTIAL.search(value) or (_SECRET_KEY.search(key) and value not in {"", _REDACTED}):
+            yield _exposed(f"{where} {path}", "a value")
+
+
+def no_credential(content: Object) -> Iterator[Finding]:
+    for path, _, value in _values(content, "", ""):
+        if _CREDENTIAL.search(value):
+            yield _exposed(f"{identity(content)} {path}", "a credential")
+
+
+_SECRET_KEY = re.compile(r"(password|passwd|token|api_?key|secret_?(access)?_?key)$", re.I)
+
+
+def _values(value: Any, path: str, key: str) -> Iterator[tuple[str, str, str]]:
+    """(path, nearest key, text) of every text in ``value``."""
+    if isinstance(value, str):
+        yield path, key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _values(item, f"{path}.{name}".lstrip("."), str(name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _values(item, f"{path}[{index}]", key)
+
+
+def _exposed(where: str, found: str) -> Finding:
+    return _error(
+        "no-secret",
+        Problem(
+            where,
+            "must not hold a secret",
+            found,
+            "manifests are kept in git and read by many",
+            "refer to a Secret: valueFrom.secretKeyRef; a secret that was in a plan is no longer one",
+        ),
+    )
 
 
 def no_plan_label_in_pods(pod: Pod) -> Iterator[Finding]:
@@ -309,6 +364,41 @@ def _unprotected(objects: Sequence[Object]) -> Iterator[Finding]:
                 )
 
 
+def _schedulable(plan: Plan, objects: Sequence[Object]) -> Iterator[Finding]:
+    """Pods with more GPUs than a node of their pool has, or for nodes of no pool."""
+    for content in objects:
+        for pod in pods(content):
+            if not _takes_gpus(pod):
+                continue
+            chosen: Mapping[str, str] = pod.spec.get("nodeSelector") or {}
+            fitting = [p for p in plan.pools if chosen and chosen.items() <= p.labels.items()]
+            if not fitting:
+                shown = ", ".join(f"{key}={value}" for key, value in chosen.items()) or "nothing"
+                yield _unschedulable(f"{pod.where}.spec.nodeSelector", "must select nodes of a pool", shown)
+            elif all(_gpus(pod, p.gpu_resource) > p.gpus_per_node for p in fitting):
+                most = max(fitting, key=lambda p: p.gpus_per_node)
+                yield _unschedulable(
+                    f"{pod.where}.spec",
+                    f"must take at most the {most.gpus_per_node} GPUs of a node of pool {most.name}",
+                    f"{_gpus(pod, most.gpu_resource)} × {most.gpu_resource}",
+                )
+
+
+def _unschedulable(where: str, rule: str, found: str) -> Finding:
+    why = "no node can ever take the pod; it would be pending for ever"
+    return _error("schedulable", Problem(where, rule, found, why, "size the workload again"))
+
+
+def _gpus(pod: Pod, resource: str) -> int:
+    """What the scheduler reserves: all containers together, or the largest init container."""
+
+    def taken(kind: str) -> list[int]:
+        limits = [(c.get("resources") or {}).get("limits") or {} for c in pod.spec.get(kind) or ()]
+        return [int(amount) for amount in (str(v.get(resource, 0)) for v in limits) if amount.isdigit()]
+
+    return max(sum(taken("containers")), *taken("initContainers"), 0)
+
+
 def _linked(objects: Sequence[Object]) -> Iterator[Finding]:
     """Names, selectors and references between the objects of one render."""
     templates = [((o.get("metadata") or {}).get("namespace"), pod.labels) for o in objects for pod in pods(o)]
@@ -366,7 +456,7 @@ def _engine_findings(plan: Plan, deployment: Deployment, objects: Sequence[Objec
 
 def _argument_findings(deployment: Deployment, where: str, container: Mapping[str, Any]) -> Iterator[Finding]:
     engine = deployment.engine
-    words = [_filled(str(word)) for word in container.get("args") or ()]
+    words = [_masked(_filled(str(word))) for word in container.get("args") or ()]
     names = [str(v.get("name")) for v in container.get("env") or ()]
     for argument in matrix.check_args(engine.name, engine.version, words):
         yield Finding(
@@ -399,6 +489,12 @@ def _filled(word: str) -> str:
     return word.replace("$(LWS_LEADER_ADDRESS)", "leader.example").replace("$(LWS_WORKER_INDEX)", "1")
 
 
+def _masked(word: str) -> str:
+    """Without the secret: what the matrix does not know is quoted in its message."""
+    hidden = _SECRET_FLAG.sub(lambda m: m[0].replace(m["value"], _REDACTED) if m["value"] else m[0], word)
+    return _CREDENTIAL.sub(_REDACTED, hidden)
+
+
 def _queries(deployment: Deployment, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
     for content in objects:
         name = (content.get("metadata") or {}).get("name")
@@ -425,4 +521,8 @@ POD_RULES: tuple[Callable[[Pod], Iterator[Finding]], ...] = (
     no_secret_in_pod,
     no_plan_label_in_pods,
 )
-OBJECT_RULES: tuple[Callable[[Object], Iterator[Finding]], ...] = (no_secret_object, rollout_can_move)
+OBJECT_RULES: tuple[Callable[[Object], Iterator[Finding]], ...] = (
+    no_secret_object,
+    no_credential,
+    rollout_can_move,
+)

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from rackwright import __version__
+from rackwright.cli.messages import visible
 from rackwright.errors import Problem, RackwrightError, nearest
 
 
@@ -67,7 +68,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         group.main(args=args, prog_name="rackwright", standalone_mode=True)
     except RackwrightError as error:
-        click.echo("\n".join(str(problem) for problem in error.problems), err=True)
+        click.echo(visible("\n".join(str(problem) for problem in error.problems)), err=True)
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         if (problem := _not_installed(error)) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rackwright.errors import listing
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
+    from stacks.manifests import Manifest
     from stacks.rendering import Rendered
 
 
@@ -40,14 +42,16 @@ if TYPE_CHECKING:
 @click.option(
     "--joined", metavar="NODE", multiple=True, help="A node that has joined; the others are staged."
 )
-def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...]) -> None:
+@click.option("--force", is_flag=True, help="Write over rendered files that were edited by hand.")
+def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...], force: bool) -> None:
+    from rackwright.cli.messages import visible
     from rackwright.crds import load_schemas
     from stacks.rendering import render
 
     plan = _plan(file)
     schemas = load_schemas(crds) if crds else None
-    rendered = render(plan, output, joined=joined, schemas=schemas)
-    click.echo(_report(rendered, output, validating=crds is not None))
+    rendered = render(plan, output, joined=joined, schemas=schemas, force=force)
+    click.echo(visible(_report(rendered, output, validating=crds is not None)))
     sys.exit(1 if rendered.failed else 0)
 
 
@@ -62,9 +66,15 @@ def _plan(file: Path) -> Plan:
     if "header" in data or str(data.get("schema")).startswith("rackwright/plan/"):
         return plan_from_document(document)
     from rackwright.catalog import load_catalog
+    from rackwright.cli.messages import located
+    from rackwright.errors import RackwrightError
     from rackwright.sizing.size import size
 
-    return size(load_workload(file), load_catalog())
+    asked = load_workload(file)
+    try:
+        return size(asked, load_catalog())
+    except RackwrightError as error:
+        raise located(error, document) from None
 
 
 def _report(rendered: Rendered, output: Path, *, validating: bool) -> str:
@@ -79,10 +89,15 @@ def _table(rendered: Rendered) -> str:
     """Objects by phase and kind."""
     lines = []
     for phase in dict.fromkeys(m.phase for m in rendered.manifests):
-        kinds = Counter(m.kind for m in rendered.manifests if m.phase == phase)
-        words = [f"{kind} ×{count}" if count > 1 else kind for kind, count in kinds.items()]
-        lines.append(f"{phase:<14}{sum(kinds.values()):>4}  {', '.join(words)}")
+        found = [m for m in rendered.manifests if m.phase == phase]
+        lines.append(f"{phase:<14}{len(found):>4}  {_kinds(found)}")
     return "\n".join(lines)
+
+
+def _kinds(found: Iterable[Manifest]) -> str:
+    """``Service, CIDRPool ×2``."""
+    kinds = Counter(manifest.kind for manifest in found)
+    return ", ".join(f"{kind} ×{count}" if count > 1 else kind for kind, count in kinds.items())
 
 
 def _counts(rendered: Rendered, *, validating: bool) -> str:
@@ -95,11 +110,11 @@ def _counts(rendered: Rendered, *, validating: bool) -> str:
         f"validated      {len(rendered.validated)} custom resources against their schema, "
         f"{schema_findings} violations",
         f"not validated  {len(rendered.unvalidated)} custom resources"
+        + (" of kinds without a schema" if validating and rendered.unvalidated else "")
         + ("" if validating else " (no schemas given: --crds DIR)"),
     ]
-    if validating and rendered.unvalidated:
-        kinds = sorted({m.kind for m in rendered.unvalidated})
-        lines[-1] += f": no schema for {listing(kinds)}"
+    if rendered.unvalidated:
+        lines[-1] += f": {_kinds(rendered.unvalidated)}"
     lines.append(f"rules          {errors} violations, {warnings} warnings")
     if rendered.staged:
         lines.append(f"staged nodes   {len(rendered.staged)}: {listing(list(rendered.staged), 6)}")
@@ -119,7 +134,15 @@ def _distinct(rendered: Rendered) -> list[object]:
 
 
 def _next(rendered: Rendered, output: Path) -> str:
-    lines = [f"{output}: written. Next:"]
+    if not rendered.written:
+        return (
+            f"{output}: nothing was written, since secrets stand in clear in {len(rendered.exposed)} places "
+            "(above).\nNext: replace each secret, take it out of the workload or plan, and render again."
+        )
+    lines = [
+        f"{output}/{name}: was edited by hand; the edits are overwritten." for name in rendered.overwritten
+    ]
+    lines.append(f"{output}: written. Next:")
     if any(m.purpose == "release" for m in rendered.manifests):
         lines.append(f"  install the operators' charts as {output}/helm/*.yaml say")
     lines += [f"  make the Secret {secret}" for secret in rendered.secrets]

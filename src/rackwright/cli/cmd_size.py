@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from rackwright.catalog import load_catalog
+from rackwright.cli.messages import located
 from rackwright.errors import RackwrightError
 from rackwright.plan import Plan, save_plan
 from rackwright.sizing.size import size
 from rackwright.workload import load_workload
-from rackwright.yamlio import Document, load_yaml
+from rackwright.yamlio import load_yaml
 
 
 @click.command(
@@ -30,23 +30,13 @@ def command(workload: Path, output: Path | None, as_json: bool) -> None:
     try:
         plan = size(asked, load_catalog())
     except RackwrightError as error:
-        raise _located(error, load_yaml(workload)) from None
+        raise located(error, load_yaml(workload)) from None
     if output is not None:
         save_plan(plan, output)
     if as_json:
         click.echo(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
         return
     click.echo("\n".join(summary(plan, workload, output)))
-
-
-def _located(error: RackwrightError, document: Document) -> RackwrightError:
-    """The same error with file and line before each path of the workload."""
-    error.problems = tuple(
-        replace(p, where=" ".join((document.place(path.split(".")), *rest)))
-        for p in error.problems
-        for path, *rest in (p.where.split(" "),)
-    )
-    return error
 
 
 def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
