@@ -66,4 +66,5 @@ lock: ## resolve the dependencies again into requirements.lock
 	@tools/lock.sh
 
 clean: ## remove what the targets made in the checkout
-	rm -rf $(VENV) build results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build results preflight-results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
