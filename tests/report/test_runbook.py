@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
+import pytest
 
 from checks.report.runbook import STAGES, runbook, show
+from rackwright.errors import InputErrors
 from tests.golden import assert_golden
 from tests.report.build import REGISTRY, plan
+from tests.stacks.plans import multi
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -50,6 +54,28 @@ def test_what_the_plan_lacks_is_said() -> None:
 
 def test_not_applicable_is_listed_with_its_reason() -> None:
     assert "- `ib-link`: no InfiniBand in this plan" in runbook(plan(), REGISTRY)
+
+
+SECTIONS: dict[str, Any] = {
+    "sites": (), "pools": (), "deployments": (), "routes": (), "expectations": {}, "fabric": None, "platform": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "empty"), SECTIONS.items())
+def test_a_plan_without_a_section_is_a_runbook_or_a_clear_error(section: str, empty: Any) -> None:
+    without = multi().model_copy(update={section: empty})
+    if section == "deployments":
+        with pytest.raises(InputErrors, match="must name a deployment of the plan"):
+            runbook(without, REGISTRY)
+    else:
+        assert runbook(without, REGISTRY).startswith("#")
+
+
+def test_all_routes_that_lead_nowhere_are_said_at_once() -> None:
+    routes = tuple(r.model_copy(update={"deployment": n}) for r in multi().routes for n in ("chta", "y"))
+    with pytest.raises(InputErrors, match='did you mean "chat"') as caught:
+        runbook(multi().model_copy(update={"routes": routes}), REGISTRY)
+    assert [p.where for p in caught.value.problems] == ["routes[0].deployment", "routes[1].deployment"]
 
 
 def test_plan_paths_are_quoted() -> None:

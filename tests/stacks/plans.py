@@ -60,6 +60,7 @@ def _single() -> dict[str, Any]:
         "scaling": [],
         "observability": _observability("chat"),
         "platform": _platform(),
+        "expectations": _expectations(gpus=4),
     }
 
 
@@ -71,7 +72,8 @@ def _multi() -> dict[str, Any]:
         **base,
         "header": _header("big"),
         "sites": [_site(racks={"r1": [f"gpu-00{n}" for n in range(1, 5)]})],
-        "pools": [_pool(["r1"] * 4, gpus=8)],
+        "pools": [_pool(["r1"] * 4, gpus=8, rails=2)],
+        "expectations": _expectations(gpus=8),
         "fabric": _fabric(),
         "deployments": [
             {
@@ -135,7 +137,11 @@ def _site(racks: dict[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def _pool(racks: list[str], gpus: int) -> dict[str, Any]:
+def _expectations(gpus: int) -> dict[str, Any]:
+    return {"h100": {"gpu": {"count": gpus, "product": "NVIDIA H100 80GB HBM3", "pci_ids": ["10de:2330"]}}}
+
+
+def _pool(racks: list[str], gpus: int, rails: int = 0) -> dict[str, Any]:
     return {
         "name": "h100",
         "site": "dc1",
@@ -154,7 +160,7 @@ def _pool(racks: list[str], gpus: int) -> dict[str, Any]:
             {
                 "name": f"gpu-{n:03}",
                 "rack": rack,
-                "rail_addresses": [f"10.240.{64 * rail}.{2 * n - 1}/31" for rail in range(2)],
+                "rail_addresses": [f"10.240.{64 * rail}.{2 * n - 1}/31" for rail in range(rails)],
             }
             for n, rack in enumerate(racks, 1)
         ],

@@ -179,6 +179,104 @@ def test_an_unusable_directory_is_one_clear_error(tmp_path: Path, content: str |
         load_schemas(place)
 
 
+def table(schema: Any) -> bytes:
+    entry = {"schema": schema, "scope": "Cluster", "deprecated": False}
+    return json.dumps({"a.dev/v1/B": entry}).encode()
+
+
+def deep(text: str, count: int = 20_000) -> bytes:
+    return (text * count).encode()
+
+
+UNREADABLE: dict[str, tuple[str, bytes]] = {
+    "truncated": ("crd-schemas.json.gz", gzip.compress(table({}) * 50)[:-20]),
+    "no gzip": ("crd-schemas.json.gz", b"{}"),
+    "spoilt gzip": ("crd-schemas.json.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20),
+    "empty": ("crd-schemas.json", b""),
+    "deep JSON": ("crd-schemas.json", deep("[") + deep("]")),
+    "deep YAML": ("x.yaml", deep("[") + deep("]")),
+    "list": ("crd-schemas.json", b"[1]"),
+    "entry": ("crd-schemas.json", b'{"a.dev/v1/B": 5}'),
+    "entry without scope": ("crd-schemas.json", b'{"a.dev/v1/B": {"schema": {}}}'),
+    "number": ("x.yaml", b"5"),
+    "items": ("x.yaml", b"items: 5"),
+    "spec": ("x.yaml", b"kind: CustomResourceDefinition\nspec: 5"),
+    "no spec": ("x.yaml", b"kind: CustomResourceDefinition"),
+    "versions": ("x.yaml", b"kind: CustomResourceDefinition\nspec: {names: {kind: A}, versions: 5}"),
+    "not UTF-8": ("x.yaml", b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CannotRun, match=f"{name} · must hold CustomResourceDefinitions") as caught:
+        load_schemas(tmp_path)
+    assert len(caught.value.problems) == 1
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+FAULTS = (
+    None, 5, "x", [], True,
+    {"type": ["object"]}, {"type": None},
+    *({keyword: value} for keyword in ("properties", "items", "not") for value in (5, None, "x", [1])),
+    *({keyword: value} for keyword in ("allOf", "anyOf", "oneOf") for value in (5, {}, [5], [None])),
+    *({keyword: 5} for keyword in ("enum", "required", "x-kubernetes-list-map-keys")),
+    {"enum": None}, {"required": None},
+    {"required": [5]}, {"required": [["a"]]},
+    *({keyword: value} for keyword in ("minimum", "maximum", "multipleOf") for value in ("x", None, True)),
+    *({keyword: value} for keyword in ("minLength", "maxItems", "minProperties") for value in ("1", -1, 1.5)),
+    {"pattern": 5}, {"x-kubernetes-list-type": ["map"]}, {"additionalProperties": 5},
+    nested(101),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda s: s, lambda s: {"properties": {"spec": {"items": s}}}, lambda s: {"allOf": [{"not": s}]}],
+    ids=["top", "below", "in a combination"],
+)
+def test_a_malformed_schema_is_one_clear_error(tmp_path: Path, fault: Any, wrap: Any) -> None:
+    (tmp_path / "crd-schemas.json").write_bytes(table(wrap(fault)))
+    with pytest.raises(CannotRun, match=r"crd-schemas\.json a\.dev/v1/B.* · must be "):
+        load_schemas(tmp_path)
+
+
+def test_all_malformed_schemas_are_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "crd-schemas.json").write_bytes(table({"enum": 5, "properties": {"x": {"minimum": "y"}}}))
+    (tmp_path / "x.yaml").write_text("5")
+    with pytest.raises(CannotRun) as caught:
+        load_schemas(tmp_path)
+    text = str(caught.value)
+    assert len(caught.value.problems) == 3
+    assert 'a.dev/v1/B properties.x.minimum · must be a number · found "y"' in text
+
+
+@pytest.mark.parametrize("schema", ["&a {properties: {x: *a}}", "&a {allOf: [*a]}"])
+def test_a_schema_within_itself_is_one_clear_error(tmp_path: Path, schema: str) -> None:
+    (tmp_path / "x.yaml").write_text(
+        "kind: CustomResourceDefinition\nspec:\n  group: a.dev\n  scope: Cluster\n  names: {kind: B}\n"
+        f"  versions: [{{name: v1, served: true, schema: {{openAPIV3Schema: {schema}}}}}]\n"
+    )
+    with pytest.raises(CannotRun, match="never in itself"):
+        load_schemas(tmp_path)
+
+
+def test_a_pattern_that_cannot_be_compiled_is_not_judged() -> None:
+    for pattern in ("(", "a{99999999999}", "(?<x>a)"):
+        schemas = Schemas(
+            {"a.dev/v1/B": Definition("B", False, False, {"properties": {"x": {"pattern": pattern}}})}
+        )
+        assert schemas.violations({"apiVersion": "a.dev/v1", "kind": "B", "x": "b"}) == []
+
+
 @pytest.mark.skipif(not (SHARED / "crds").is_dir(), reason="no real schemas beside the checkout")
 def test_real_schemas_accept_the_real_example_objects() -> None:
     schemas = load_schemas(SHARED / "crds")

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from rackwright.cli import main
 from rackwright.cli.cmd_render import command
 from rackwright.crds import load_schemas
 from rackwright.errors import CannotRun, InputErrors, RackwrightError
@@ -265,7 +266,7 @@ def test_the_command_renders_a_plan_and_says_what_comes_next(tmp_path: Path) -> 
     code, text = invoke(str(tmp_path / "plan.yaml"), "-o", str(tmp_path / "out"), "--joined", "gpu-001")
     assert code == 0
     assert re.search(r"^fabric +5  NicConfigurationTemplate, CIDRPool ×2, HostDeviceNetwork ×2$", text, re.M)
-    assert "not validated  15 custom resources (no schemas given: --crds DIR)" in text
+    assert "not validated  15 custom resources (no schemas given: --crds DIR): NicClusterPolicy, " in text
     assert "staged nodes   3: gpu-002, gpu-003, gpu-004" in text
     assert "make the Secret llm/engine-api-key (key token)" in text
     assert f"kubectl apply --server-side -k {tmp_path / 'out'}" in text
@@ -335,7 +336,36 @@ def test_an_object_that_breaks_its_schema_is_exit_status_1(tmp_path: Path) -> No
     code, text = invoke(str(tmp_path / "plan.yaml"), "-o", out, "--crds", crds)
     assert code == 1
     assert "validated      1 custom resources against their schema" in text
+    assert (
+        "not validated  14 custom resources of kinds without a schema: NicClusterPolicy, ClusterPolicy, "
+    ) in text
+    assert "CIDRPool ×2" in text.partition("not validated")[2].partition("\n")[0]
     assert 'must be a known field · found "scaleTargetRef"' in text
+
+
+def test_what_is_wrong_with_a_workload_is_said_with_its_line(tmp_path: Path) -> None:
+    text = (REPOSITORY / "inventory" / "dev-1k" / "workload.yaml").read_text()
+    file = tmp_path / "w.yaml"
+    file.write_text(re.sub(r"dau: .*", "dau: 900000000", text))
+    code, said = invoke(str(file), "-o", str(tmp_path / "out"))
+    line = next(n for n, t in enumerate(text.splitlines(), 1) if "nodes:" in t)
+    assert (code, said.startswith(f"{file}:{line} hardware.nodes · ")) == (1, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_value_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    image = {"deployments__0__engine__image": "vllm\x1b[2J\x9b31m\u202eopenai:latest\r\x07"}
+    save_plan(changed(single(), **image), tmp_path / "plan.yaml")
+    code, text = invoke(str(tmp_path / "plan.yaml"), "-o", str(tmp_path / "out"))
+    assert code == 1
+    assert r"found vllm\x1b[2J\x9b31m\u202eopenai:latest\r\x07" in text
+
+
+def test_errors_cannot_drive_the_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["render", "no\x1b[31msuch\u2028file.yaml", "-o", "out"])
+    assert caught.value.code == 2
+    assert r"no\x1b[31msuch\u2028file.yaml" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [None, "", "just text", "a: 1\n", "schema: rackwright/workload/v1\n"])

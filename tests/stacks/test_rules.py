@@ -119,6 +119,43 @@ def test_a_scaler_may_only_query_what_the_engine_exports() -> None:
     assert found(fault, multi()) == [("exported-metrics", "error")]
 
 
+def _gpus(count: str) -> Fault:
+    return lambda o: _container(o)["resources"]["limits"].update({"nvidia.com/gpu": count})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        _gpus("5"),
+        _gpus("400"),
+        lambda o: _template(o)["spec"]["nodeSelector"].update({"rackwright.dev/pool": "another"}),
+        lambda o: _template(o)["spec"].pop("nodeSelector"),
+        lambda o: _template(o)["spec"]["containers"].append({**_container(o), "name": "second"}),
+        lambda o: _template(o)["spec"].update(
+            initContainers=[
+                {
+                    **_container(o),
+                    "name": "first",
+                    "resources": {"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}},
+                }
+            ]
+        ),
+    ],
+)
+def test_a_pod_that_no_node_can_take_is_found(fault: Fault) -> None:
+    assert found(fault) == [("schedulable", "error")]
+
+
+@pytest.mark.parametrize("fault", [_gpus("4"), _gpus("1")])
+def test_a_pod_that_fits_a_node_is_let_through(fault: Fault) -> None:
+    assert found(fault) == []
+
+
+def test_every_pod_of_a_group_must_fit_a_node() -> None:
+    plan = changed(multi(), pools__0__gpus_per_node=4)
+    assert found(plan=plan) == [("schedulable", "error")] * 2
+
+
 @pytest.mark.parametrize("gone", ["HostDeviceNetwork rail-1", "CIDRPool rail-0", "LeaderWorkerSet chat"])
 def test_what_a_group_relies_on_must_be_there(gone: str) -> None:
     assert "reference-exists" in {rule for rule, _ in found(lambda o: o.pop(gone), multi())}
