@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from rackwright.errors import CannotRun
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RACKWRIGHT = [sys.executable, "-m", "rackwright"]
@@ -31,21 +34,56 @@ def shown(argv: Sequence[str]) -> str:
 def step(title: str, argv: Sequence[str], *, allowed: tuple[int, ...] = (0,)) -> int:
     print(f"\n── {title}\n$ {shown(argv)}", flush=True)
     began = time.monotonic()
-    code = subprocess.run(list(argv), cwd=REPOSITORY, check=False).returncode
+    code = run(argv)
     print(f"   [{time.monotonic() - began:.1f} s, exit {code}]", flush=True)
     if code not in allowed:
         raise StepFailed(f"{title}: exit status {code}, expected {' or '.join(map(str, allowed))}")
     return code
 
 
+def run(argv: Sequence[str]) -> int:
+    """The exit status. Interrupted, the command has time to clean up behind itself."""
+    with subprocess.Popen(list(argv), cwd=REPOSITORY) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # A terminal sends Ctrl-C to the command too; `kill -INT` reaches only this process.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+            raise
+
+
 @contextmanager
 def rack(config: Path, directory: Path) -> Iterator[Path]:
-    """The simulated rack is up inside, and down afterwards whatever happens."""
+    """The simulated rack is up inside, and down afterwards whatever happens; what failed first is raised.
+
+    ``up`` that fails leaves nothing to take down.
+    """
+    down = [*RACK, "down", "--dir", str(directory)]
+    step("Raise a simulated rack", [*RACK, "up", str(config), "--dir", str(directory)])
     try:
-        step("Raise a simulated rack", [*RACK, "up", str(config), "--dir", str(directory)])
         yield directory / "hosts.ini"
-    finally:
-        step("Take the rack down", [*RACK, "down", "--dir", str(directory)])
+    except BaseException:
+        with suppress(StepFailed):
+            step("Take the rack down", down)
+        raise
+    step("Take the rack down", down)
+
+
+def require_rack() -> None:
+    """Whether hosts can be simulated here.
+
+    Raises:
+        CannotRun: they cannot; with the reasons.
+    """
+    from tools.rack.farm import require_machine
+
+    require_machine()
 
 
 def compare(results: Path, config: Path) -> tuple[list[str], list[str]]:
@@ -78,28 +116,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rack", type=Path, default=Path("inventory/lab/rack.yaml"))
     parser.add_argument("--dir", type=Path, default=Path("results/demo"))
     options = parser.parse_args(argv)
-    out: Path = options.dir
-    out.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
     try:
-        step(
-            "Size: users, model and SLO become a plan",
-            [*RACKWRIGHT, "size", str(options.workload), "-o", str(out / "plan.yaml")],
-        )
-        step(
-            "Stand up: the plan becomes declared infrastructure (embedded engine)",
-            [*RACKWRIGHT, "render", str(out / "plan.yaml"), "-o", str(out / "manifests")],
-        )
-        with rack(options.rack, out / "rack") as hosts:
-            code = step(
-                "Prove: the checklist on every host (faults are planted, so findings are right)",
-                [*RACKWRIGHT, "preflight", "--hosts", str(hosts), "--results", str(out / "preflight")],
-                allowed=(0, 1),
-            )
-        missed, extra = compare(out / "preflight" / "results.json", options.rack)
-    except StepFailed as error:
+        return demo(options.workload, options.rack, options.dir)
+    except (StepFailed, OSError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
+    except CannotRun as error:
+        print(
+            f"\ndemo: sized and rendered, but nothing was proved: no rack can be simulated here\n{error}",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; no host is left running", file=sys.stderr)
+        return 130
+
+
+def demo(workload: Path, config: Path, out: Path) -> int:
+    """The three parts; 0 where the preflight found exactly what was planted."""
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    step(
+        "Size: users, model and SLO become a plan",
+        [*RACKWRIGHT, "size", str(workload), "-o", str(out / "plan.yaml")],
+    )
+    step(
+        "Stand up: the plan becomes declared infrastructure (embedded engine)",
+        [*RACKWRIGHT, "render", str(out / "plan.yaml"), "-o", str(out / "manifests")],
+    )
+    require_rack()
+    with rack(config, out / "rack") as hosts:
+        code = step(
+            "Prove: the checklist on every host (faults are planted, so findings are right)",
+            [*RACKWRIGHT, "preflight", "--hosts", str(hosts), "--results", str(out / "preflight")],
+            allowed=(0, 1),
+        )
+    missed, extra = compare(out / "preflight" / "results.json", config)
     print(f"\n── Done in {time.monotonic() - began:.0f} s")
     print(
         f"planted faults not found: {', '.join(missed) or 'none'}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.errors import CannotRun
+from rackwright.errors import CannotRun, InputErrors
 from tests.golden import REPOSITORY
 from tests.rack.judging import require_rack
 from tests.rack.plans import plan
 from tools.rack import farm
-from tools.rack.rack import load_rack
+from tools.rack.rack import FaultSpec, load_rack
 from tools.rack.run import Rack
 
 pytestmark = pytest.mark.rack
@@ -188,6 +189,12 @@ def test_the_command_line_from_up_to_down(tmp_path: Path) -> None:
         wrong = call("plant", "--dir", str(where), "--host", "h200-01", "--fault", "host-don")
         assert wrong.returncode == 2
         assert 'did you mean "host-down"?' in wrong.stderr
+        record = (where / "rack.json").read_bytes()
+        second = call("up", str(rack_file), "--dir", str(where))
+        assert second.returncode == 2
+        assert "must not hold a running rack" in second.stderr
+        assert (where / "rack.json").read_bytes() == record
+        assert call("status", "--dir", str(where)).returncode == 0
     finally:
         down = call("down", "--dir", str(where))
     assert down.stdout == "1 hosts stopped\n"
@@ -204,6 +211,56 @@ def test_a_host_that_no_record_names_is_stopped_too(tmp_path: Path) -> None:
     rack.hosts["pro6000-01"].pid = rack.hosts["pro6000-01"].started = 0
     rack.down()
     assert not proc.alive
+
+
+def test_down_ends_hosts_whose_record_is_lost(tmp_path: Path) -> None:
+    require_rack()
+    rack = Rack.temporary(plan("dev-1k"), directory=tmp_path / "r")
+    rack.up()
+    proc = rack.hosts["pro6000-01"].proc
+    (rack.directory / "rack.json").unlink()
+    with pytest.raises(CannotRun, match="must not hold a running rack"):
+        Rack.temporary(plan("dev-1k"), directory=rack.directory).up()
+    assert proc.alive
+    assert Rack.to_end(rack.directory).down() == 1
+    assert not proc.alive
+    assert not rack.tree.exists()
+    assert not rack.inventory.exists()
+    with pytest.raises(CannotRun, match="must be the record of a rack"):
+        Rack.to_end(rack.directory)
+
+
+def test_files_of_others_are_not_replaced(tmp_path: Path) -> None:
+    require_rack()
+    (tmp_path / "id_ed25519").write_text("mine", encoding="ascii")
+    with pytest.raises(CannotRun, match="id_ed25519"), Rack.temporary(plan("dev-1k"), directory=tmp_path):
+        pass
+    assert (tmp_path / "id_ed25519").read_text(encoding="ascii") == "mine"
+
+
+def test_a_free_port_is_free_on_every_address() -> None:
+    with socket.create_server(("127.66.0.2", 0)) as other:
+        taken = other.getsockname()[1]
+        ports = {farm.free_port("127.66.0.1", "127.66.0.2") for _ in range(20)}
+    assert taken not in ports
+    assert load_rack(REPOSITORY / "inventory" / "lab" / "rack.yaml").port is None
+
+
+def test_a_fault_that_its_host_cannot_have_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    require_rack()
+    absent = FaultSpec(host="pro6000-01", fault="pfc-off")
+    with pytest.raises(InputErrors, match=r"faults\[0\]\.fault · pfc-off must apply"):
+        Rack.temporary(plan("dev-1k"), directory=tmp_path / "a", faults=[absent]).up()
+    with Rack.temporary(plan("dev-1k"), directory=tmp_path / "b") as rack:
+        with pytest.raises(InputErrors, match="--fault · pfc-off must apply to pro6000-01 · found") as caught:
+            rack.plant("pro6000-01", "pfc-off")
+        assert "no RDMA ports" in str(caught.value)
+        assert "next" in str(caught.value)
+        with pytest.raises(InputErrors, match="--arg · gpu must be one of pro6000-01"):
+            rack.plant("pro6000-01", "ecc-uncorrected", {"gpu": "77"})
+        with pytest.raises(InputErrors, match="--arg · must be an argument of"):
+            rack.plant("pro6000-01", "ecc-uncorrected", {"gpus": "0"})
+        assert rack.hosts["pro6000-01"].faults == []
 
 
 def test_an_address_in_use_is_one_clear_error_and_leaves_nothing(tmp_path: Path) -> None:

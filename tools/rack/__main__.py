@@ -54,11 +54,7 @@ def up(rack: Path, directory: Path, load: str | None) -> None:
     if load:
         spec = spec.model_copy(update={"load": load})
     running = Rack(spec, directory, progress=lambda text: click.echo(text, err=True))
-    try:
-        running.up()
-    except BaseException:
-        running.down()
-        raise
+    running.up()
     click.echo(running.inventory)
     click.echo(f"next  rackwright preflight --hosts {running.inventory}", err=True)
 
@@ -68,10 +64,7 @@ def up(rack: Path, directory: Path, load: str | None) -> None:
 @_reported
 def down(directory: Path) -> None:
     """Stop the rack's processes and remove its hosts; also after a crash."""
-    running = Rack.open(directory)
-    count = sum(running.status().values())
-    running.down()
-    click.echo(f"{count} hosts stopped")
+    click.echo(f"{Rack.to_end(directory).down()} hosts stopped")
 
 
 @main.command()

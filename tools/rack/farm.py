@@ -66,7 +66,7 @@ def require_machine() -> None:
             Problem(
                 "rack", "must be started by root", f"user id {os.geteuid()}",
                 "only root can give each host its own mounts and name",
-                "sudo -E env PATH=$PATH python -m tools.rack …",
+                "the same command by root, such as: sudo make demo",
             )
         )  # fmt: skip
     tools = {"unshare": "unshare", "mount": "mount", "sshd": SSHD, "ssh-keygen": "ssh-keygen"}
@@ -128,8 +128,11 @@ def script(directory: Path, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def spawn(directory: Path, name: str, *, with_me: bool) -> subprocess.Popen[bytes]:
-    """Start a host that was written to ``directory``; ``with_me``: it ends when this process does."""
+def spawn(directory: Path, name: str, *, rack: Path, with_me: bool) -> subprocess.Popen[bytes]:
+    """Start a host that was written to ``directory``; ``with_me``: it ends when this process does.
+
+    ``rack`` is the rack's directory: it stands on the command line, by which :func:`strays` knows its hosts.
+    """
     start = directory / "start.sh"
     start.write_text(script(directory, name), encoding="utf-8")
     # The kernel's signal comes when the thread that started it ends, so only the main thread may ask for it.
@@ -137,7 +140,7 @@ def spawn(directory: Path, name: str, *, with_me: bool) -> subprocess.Popen[byte
     leash = ["setpriv", "--pdeathsig", "KILL", "--"] if tied else []
     with (directory / "sshd.log").open("ab") as log:
         return subprocess.Popen(
-            [*leash, *_UNSHARE, "/bin/sh", str(start)],
+            [*leash, *_UNSHARE, "/bin/sh", str(start), str(rack)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True,
             cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )  # fmt: skip
@@ -149,10 +152,29 @@ def answers(address: str, port: int, timeout_s: float = 0.5) -> bool:
     return False
 
 
-def free_port(address: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+def free_port(*addresses: str) -> int:
+    """A port that is free on every one of the addresses.
+
+    Raises:
+        CannotRun: there seems to be none.
+    """
+    for _ in range(50):
+        with contextlib.ExitStack() as probes:
+            port = 0
+            try:
+                for address in addresses:
+                    probe = probes.enter_context(socket.socket())
+                    probe.bind((address, port))
+                    port = int(probe.getsockname()[1])
+            except OSError:
+                continue
+            return port
+    raise CannotRun(
+        Problem(
+            f"{addresses[0]} …", "must have a free port", "none in 50 tries",
+            "every host of a rack listens on it", "give port: or another network: in the rack file",
+        )
+    )  # fmt: skip
 
 
 def wait_until_up(address: str, port: int, proc: Proc, deadline: float) -> bool:
@@ -184,22 +206,26 @@ def stop(procs: list[Proc], timeout_s: float = 10.0) -> list[Proc]:
     return left
 
 
-def strays(tree: Path) -> list[Proc]:
-    """Hosts that run from ``tree`` though no record names them: what a crash between two lines leaves.
+def strays(rack: Path) -> dict[Proc, Path]:
+    """The hosts of the rack in directory ``rack`` that run, whether or not a record names them; with the tree
+    that each was started from. A crash between two lines leaves some, and so does a lost record.
 
-    The tree's name was made unpredictable, so nobody else's command line holds it.
+    Only processes of our own user count: others may write on their command lines what they like.
     """
-    found = []
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
+            words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
+            mine = entry.stat().st_uid == os.geteuid()
         except OSError:
             continue
-        start = next((w for w in words if w.endswith(b"/start.sh")), b"")
-        if start.startswith(f"{tree}/".encode()) and words[0] in (b"unshare", b"setpriv"):
-            found.append(Proc(int(entry.name), start_time(int(entry.name))))
+        if not mine or len(words) < 3 or words[0] not in (b"unshare", b"setpriv"):
+            continue
+        start = Path(os.fsdecode(words[-2]))
+        if words[-1] == os.fsencode(rack) and start.name == "start.sh":
+            found[Proc(int(entry.name), start_time(int(entry.name)))] = start.parent.parent
     return found
 
 

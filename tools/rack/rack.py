@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.plan import Plan
 from rackwright.yamlio import load_yaml, validated
+
+if TYPE_CHECKING:
+    from tools.rack.state import HostState
 
 
 class FaultSpec(BaseModel):
@@ -26,7 +29,7 @@ class FaultSpec(BaseModel):
 class RackSpec(BaseModel):
     """``nodes``: how many of the plan's nodes (in order), or their names; left out: all of them.
 
-    ``network``: the first two octets of the hosts' loopback addresses.
+    ``network``: the first two octets of the hosts' loopback addresses. ``port``: left out, one that is free.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,8 +38,8 @@ class RackSpec(BaseModel):
     nodes: Annotated[int, Field(ge=1, le=4000)] | tuple[str, ...] | None = None
     load: Literal["idle", "full"] = "idle"
     seed: int = 1
-    network: Annotated[str, Field(pattern=r"^127\.\d{1,3}$")] = "127.66"
-    port: Annotated[int, Field(ge=1, le=65535)] = 2222
+    network: Annotated[str, Field(pattern=r"^127\.(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$")] = "127.66"
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
     faults: tuple[FaultSpec, ...] = ()
 
     def address(self, index: int) -> str:
@@ -94,8 +97,10 @@ def load_rack(path: Path) -> RackSpec:
     return spec.model_copy(update={"plan": (path.parent / spec.plan).resolve()})
 
 
-def check_faults(specs: Sequence[FaultSpec], hosts: Sequence[str]) -> None:
-    """All planted faults name a host of the rack and a fault that exists.
+def check_faults(specs: Sequence[FaultSpec], hosts: Sequence[str], *, options: bool = False) -> None:
+    """All planted faults name a host of the rack, a fault that exists, and arguments that it has.
+
+    ``options``: they were given on the command line, not in a rack file; messages name the place.
 
     Raises:
         InputErrors: every one that does not.
@@ -107,7 +112,7 @@ def check_faults(specs: Sequence[FaultSpec], hosts: Sequence[str]) -> None:
         if spec.host not in hosts:
             problems.append(
                 Problem(
-                    f"faults[{number}].host",
+                    place(number, "host", options),
                     "must be a host of the rack" + nearest(spec.host, hosts),
                     f'"{spec.host}"',
                     "a fault on no host would be planted nowhere",
@@ -117,12 +122,75 @@ def check_faults(specs: Sequence[FaultSpec], hosts: Sequence[str]) -> None:
         if spec.fault not in FAULTS:
             problems.append(
                 Problem(
-                    f"faults[{number}].fault",
+                    place(number, "fault", options),
                     "must be a known fault" + nearest(spec.fault, FAULTS),
                     f'"{spec.fault}"',
                     "",
                     "python -m tools.rack faults",
                 )
             )
+            continue
+        known = FAULTS[spec.fault].args
+        problems += [
+            Problem(
+                place(number, "args", options),
+                f"must be an argument of {spec.fault}" + nearest(name, known),
+                f'"{name}"',
+                "",
+                f"use {listing(list(known))}" if known else f"leave it out: {spec.fault} takes none",
+            )
+            for name in spec.args
+            if name not in known
+        ]
     if problems:
         raise InputErrors(problems)
+
+
+def check_fit(
+    specs: Sequence[FaultSpec], states: Mapping[str, HostState], *, seed: int, options: bool = False
+) -> None:
+    """Each fault finds on its host what it breaks, the faults before it included. Plants them in ``states``.
+
+    Raises:
+        InputErrors: every one that does not.
+    """
+    from tools.rack.faults import FAULTS, apply_all
+    from tools.rack.faults.base import NotThere
+
+    problems = []
+    for number, spec in enumerate(specs):
+        state, fault = states[spec.host], FAULTS[spec.fault]
+        if not fault.fits(state):
+            near = [f.name for f in FAULTS.values() if f.area == fault.area and f.fits(state)]
+            near = near or [f.name for f in FAULTS.values() if f.fits(state)]
+            problems.append(
+                Problem(
+                    place(number, "fault", options),
+                    f"{spec.fault} must apply to {spec.host}",
+                    f"{state.parts}",
+                    "nothing of that host could show the fault",
+                    f"plant it on another host or plan; on this one such as {listing(near, 6)}",
+                )
+            )
+            continue
+        try:
+            apply_all(state, [spec], seed=seed)
+        except NotThere as error:
+            problems.append(
+                Problem(
+                    place(number, "args", options),
+                    f"{error.name} must be one of {spec.host}",
+                    f'"{error.found}"',
+                    "nothing of that host could show the fault",
+                    f"use one of {listing(error.known, 10)}, or leave it out: one is drawn",
+                )
+            )
+    if problems:
+        raise InputErrors(problems)
+
+
+def place(number: int, name: str, options: bool) -> str:
+    """Where a person wrote this of a fault."""
+    if options:
+        return {"args": "--arg"}.get(name, f"--{name}")
+    return f"faults[{number}].{name}"

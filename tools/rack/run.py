@@ -21,8 +21,8 @@ from rackwright.errors import CannotRun, Problem
 from rackwright.plan import Plan, load_plan, save_plan
 from tools.rack import farm, hosts
 from tools.rack.farm import Proc
-from tools.rack.faults import apply_all
-from tools.rack.rack import FaultSpec, RackSpec, check_faults
+from tools.rack.faults import FAULTS, apply_all
+from tools.rack.rack import FaultSpec, RackSpec, check_faults, check_fit
 from tools.rack.state import HostState, build, planned
 
 KNOWN_TOOLS = (
@@ -31,6 +31,9 @@ KNOWN_TOOLS = (
 )  # fmt: skip
 HOST_BYTES = 4_000_000
 OWNER = ".owner"
+MEMORY = Path("/dev/shm")
+FILES = ("hosts.ini", "known_hosts", "id_ed25519", "id_ed25519.pub", "rack.json")
+"""What a rack writes in its directory; the record goes last, so that what is left is known to be a rack's."""
 Progress = Callable[[str], None]
 
 
@@ -94,7 +97,6 @@ class Rack:
             load="full" if load == "full" else "idle",
             seed=seed,
             network=network,
-            port=farm.free_port(f"{network}.0.1"),
             faults=tuple(faults),
         )
         rack = cls(spec, where, plan=plan)
@@ -125,11 +127,29 @@ class Rack:
         rack.hosts = {h["name"]: RunningHost(**h) for h in data["hosts"]}
         return rack
 
+    @classmethod
+    def to_end(cls, directory: Path) -> Rack:
+        """What is to be taken down in ``directory``: the rack of its record, or hosts that run without one.
+
+        Raises:
+            CannotRun: there is neither.
+        """
+        if not (directory / "rack.json").is_file() and farm.strays(directory.resolve()):
+            return cls(RackSpec(plan=directory / "plan.yaml"), directory)
+        return cls.open(directory)
+
     @property
     def plan(self) -> Plan:
         if self._plan is None:
             self._plan = load_plan(self.spec.plan)
         return self._plan
+
+    @property
+    def port(self) -> int:
+        """Where all hosts listen; known once the rack came up where the spec leaves it open."""
+        if self.spec.port is None:
+            raise ValueError("the rack has no port before it is up")
+        return self.spec.port
 
     @property
     def inventory(self) -> Path:
@@ -150,7 +170,8 @@ class Rack:
         try:
             self.up()
         except BaseException:
-            self.down()
+            if self._own_directory:
+                shutil.rmtree(self.directory, ignore_errors=True)
             raise
         return self
 
@@ -160,16 +181,27 @@ class Rack:
         self.down()
 
     def up(self) -> None:
-        """Write and start every host, and wait until those that should answer do.
+        """Write and start every host, and wait until those that should answer do; all of them, or none stays.
 
         Raises:
-            CannotRun: this machine cannot, a rack is already there, or a host did not start.
-            InputErrors: the plan has no such node, or there is no such fault.
+            CannotRun: this machine cannot, the directory is taken (it is left alone), a host did not start.
+            InputErrors: the plan has no such node, there is no such fault, or it does not apply to its host.
         """
         farm.require_machine()
         names = self.spec.node_names(self.plan)
         check_faults(self.spec.faults, names)
+        self._check_fit(self.spec.faults)
         self._refuse_second()
+        try:
+            self._raise(names)
+        except BaseException:
+            self.down()
+            raise
+
+    def _raise(self, names: Sequence[str]) -> None:
+        if self.spec.port is None:
+            port = farm.free_port(*(self.spec.address(i) for i in range(len(names))))
+            self.spec = self.spec.model_copy(update={"port": port})
         self.directory.mkdir(parents=True, exist_ok=True)
         self.tree = _tree_for(self.directory, len(names))
         if not self._lasting:
@@ -197,12 +229,14 @@ class Rack:
     def plant(self, host: str, fault: str, args: dict[str, Any] | None = None) -> None:
         """Plant one more fault on a running host."""
         spec = FaultSpec(host=host, fault=fault, args=args or {})
-        check_faults([spec], list(self.hosts))
+        check_faults([spec], list(self.hosts), options=True)
+        self._check_fit([spec], upon=self.hosts[host].specs, options=True)
         self._refresh(self.hosts[host], [*self.hosts[host].faults, spec.model_dump()])
 
     def heal(self, host: str, fault: str | None = None) -> None:
         """Take one fault, or all, from a running host."""
-        check_faults([FaultSpec(host=host, fault=fault)] if fault else [], list(self.hosts))
+        named = FaultSpec(host=host, fault=fault or next(iter(FAULTS)))
+        check_faults([named], list(self.hosts), options=True)
         running = self.hosts[host]
         self._refresh(running, [f for f in running.faults if fault and f["fault"] != fault])
 
@@ -210,6 +244,7 @@ class Rack:
         """Make these the only faults of the rack; hosts that do not change are left alone."""
         wanted = list(faults)
         check_faults(wanted, list(self.hosts))
+        self._check_fit(wanted)
         for running in self.hosts.values():
             mine = [f.model_dump() for f in wanted if f.host == running.name]
             if mine != running.faults:
@@ -219,13 +254,16 @@ class Rack:
         """Whether each host's process is there."""
         return {h.name: h.proc.alive for h in self.hosts.values()}
 
-    def down(self) -> None:
-        """Stop the rack's processes and remove its hosts from disk; also after a crash.
+    def down(self) -> int:
+        """Stop the rack's processes and remove its hosts from disk; also after a crash. Gives how many ran.
 
         Raises:
             CannotRun: a process did not end.
         """
-        left = farm.stop([*(h.proc for h in self.hosts.values() if h.pid), *farm.strays(self.tree)])
+        trees = farm.strays(self.directory)
+        started = {*(h.proc for h in self.hosts.values() if h.pid), *trees}
+        running = [p for p in started if p.alive]
+        left = farm.stop(list(started))
         if left:
             raise CannotRun(
                 Problem(
@@ -234,12 +272,28 @@ class Rack:
                     f"python -m tools.rack down --dir {self.directory}",
                 )
             )  # fmt: skip
-        shutil.rmtree(self.tree, ignore_errors=True)
-        for name in ("rack.json", "hosts.ini", "known_hosts", "id_ed25519", "id_ed25519.pub"):
+        for tree in {self.tree, *filter(self._made, trees.values())}:
+            shutil.rmtree(tree, ignore_errors=True)
+        for name in FILES:
             (self.directory / name).unlink(missing_ok=True)
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
         self.hosts = {}
+        return len(running)
+
+    def _made(self, tree: Path) -> bool:
+        """Whether ``tree`` is one that :func:`_tree_for` makes for this rack."""
+        memory = tree.parent == MEMORY and tree.name.startswith("rackwright-")
+        return memory or tree == self.directory / "hosts"
+
+    def _check_fit(
+        self, specs: Sequence[FaultSpec], *, upon: Sequence[FaultSpec] = (), options: bool = False
+    ) -> None:
+        states = {}
+        for name in {s.host for s in specs}:
+            states[name] = build(self.plan, name, load=self.spec.load, seed=self.spec.seed, now=self.now)
+            apply_all(states[name], upon, seed=self.spec.seed)
+        check_fit(specs, states, seed=self.spec.seed, options=options)
 
     def unknown_commands(self) -> dict[str, list[str]]:
         """What was asked of hosts without a recording, per host."""
@@ -265,18 +319,28 @@ class Rack:
         raise KeyError(name)
 
     def _refuse_second(self) -> None:
-        if not (self.directory / "rack.json").exists():
-            return
-        earlier = Rack.open(self.directory)
-        if any(earlier.status().values()):
+        recorded = (self.directory / "rack.json").exists()
+        earlier = Rack.open(self.directory) if recorded else None
+        hosts = earlier.hosts.values() if earlier else ()
+        running = {p for p in (*(h.proc for h in hosts), *farm.strays(self.directory)) if p.alive}
+        if running:
             raise CannotRun(
                 Problem(
                     str(self.directory), "must not hold a running rack",
-                    f"{sum(earlier.status().values())} hosts running",
+                    f"{len(running)} hosts running",
                     "two racks would share one record", f"python -m tools.rack down --dir {self.directory}",
                 )
             )  # fmt: skip
-        earlier.down()
+        if earlier:
+            earlier.down()
+        elif taken := [name for name in (*FILES, "hosts") if (self.directory / name).exists()]:
+            raise CannotRun(
+                Problem(
+                    str(self.directory), "must hold no file that a rack would replace",
+                    ", ".join(taken), "no rack's record is there, so they are somebody else's",
+                    "choose another --dir, or move them",
+                )
+            )  # fmt: skip
 
     def _make_keys(self, names: Sequence[str]) -> None:
         keys = self.tree
@@ -289,7 +353,7 @@ class Rack:
         lines = []
         for host in self.hosts.values():
             public = (keys / host.name / "key.pub").read_text(encoding="ascii").split()
-            lines.append(f"[{host.address}]:{self.spec.port} {public[0]} {public[1]}\n")
+            lines.append(f"[{host.address}]:{self.port} {public[0]} {public[1]}\n")
         self.known_hosts.write_text("".join(lines), encoding="ascii")
 
     def _write_inventory(self) -> None:
@@ -303,7 +367,7 @@ class Rack:
             "[all:vars]",
             f"plan={self.spec.plan}",
             f"ansible_user={hosts.USER}",
-            f"ansible_port={self.spec.port}",
+            f"ansible_port={self.port}",
             f"ansible_ssh_private_key_file={self.key}",
             f"ansible_ssh_common_args='-o UserKnownHostsFile={self.known_hosts}'",
         ]
@@ -314,14 +378,15 @@ class Rack:
         state = self._write(host)
         if not state.login.up:
             return state
-        if farm.answers(host.address, self.spec.port, 0.05):
+        if farm.answers(host.address, self.port, 0.05):
             raise CannotRun(
                 Problem(
-                    f"{host.address}:{self.spec.port}", "must be free", "something answers there",
-                    "a host of the rack listens on it", "choose another port: or network: in the rack file",
+                    f"{host.address}:{self.port}", "must be free", "something answers there",
+                    "a host of the rack listens on it",
+                    "leave port: out of the rack file for a free one, or choose another network:",
                 )
             )  # fmt: skip
-        process = farm.spawn(directory, host.name, with_me=not self._lasting)
+        process = farm.spawn(directory, host.name, rack=self.directory, with_me=not self._lasting)
         host.pid, host.started = process.pid, farm.start_time(process.pid)
         process.returncode = 0
         return state
@@ -336,7 +401,7 @@ class Rack:
             host_private=(directory / "key").read_text(encoding="ascii"),
             other_private=self._other_key(directory) if state.login.host_key_changed else "",
         )
-        hosts.write(directory, state, keys, address=host.address, port=self.spec.port, tools=sorted(tools))
+        hosts.write(directory, state, keys, address=host.address, port=self.port, tools=sorted(tools))
         return state
 
     def _other_key(self, directory: Path) -> str:
@@ -349,7 +414,7 @@ class Rack:
             state = states[host.name]
             if not state.login.up:
                 continue
-            if not farm.wait_until_up(host.address, self.spec.port, host.proc, deadline):
+            if not farm.wait_until_up(host.address, self.port, host.proc, deadline):
                 log = (self.host_directory(host.name) / "sshd.log").read_text(
                     encoding="utf-8", errors="replace"
                 )
@@ -401,14 +466,13 @@ def _tree_for(directory: Path, count: int) -> Path:
 
     A rack is tens of thousands of tiny files; removing them from a disk takes longer than everything else.
     """
-    memory = Path("/dev/shm")
-    _sweep(memory)
+    _sweep(MEMORY)
     try:
-        found = os.statvfs(memory)
+        found = os.statvfs(MEMORY)
     except OSError:
         found = None
     if found and not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > count * HOST_BYTES * 2:
-        return Path(tempfile.mkdtemp(prefix="rackwright-", dir=memory))
+        return Path(tempfile.mkdtemp(prefix="rackwright-", dir=MEMORY))
     tree = directory / "hosts"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()

@@ -263,6 +263,18 @@ class HostState:
         return any(p.ethernet for p in self.ports)
 
     @property
+    def parts(self) -> str:
+        """What the host has, in words, for messages."""
+        kind = "RoCE" if self.roce else "InfiniBand"
+        words = [
+            f"{len(self.gpus)} GPUs" if len(self.gpus) != 1 else "1 GPU",
+            "NVLink" if self.nvlink else "no NVLink",
+            f"{len(self.ports)} {kind} ports" if self.ports else "no RDMA ports",
+            "a BMC" if self.bmc else "no BMC",
+        ]
+        return f"{self.name} with {', '.join(words)}"
+
+    @property
     def uptime_s(self) -> float:
         return (self.now - self.booted).total_seconds()
 

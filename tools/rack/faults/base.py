@@ -61,6 +61,19 @@ class Fault:
     applies: Callable[[HostState], bool]
     apply: Callable[[HostState, random.Random, Args], None]
 
+    def fits(self, state: HostState) -> bool:
+        """Whether the host has what the fault breaks."""
+        parts = {"gpu": state.gpus, "port": state.ports}
+        return all(parts.get(name, True) for name in self.args) and self.applies(state)
+
+
+class NotThere(LookupError):
+    """An argument names a part that the host does not have."""
+
+    def __init__(self, name: str, found: object, known: list[str]) -> None:
+        super().__init__(f"{name}: no {found}")
+        self.name, self.found, self.known = name, found, known
+
 
 FAULTS: dict[str, Fault] = {}
 Apply = Callable[[HostState, random.Random, Args], None]
@@ -127,14 +140,20 @@ def has_bmc(state: HostState) -> bool:
 def one_gpu(state: HostState, rng: random.Random, args: Args) -> Gpu:
     wanted = args.get("gpu")
     if wanted is not None:
-        return next(g for g in state.gpus if g.index == int(wanted))
+        for gpu in state.gpus:
+            if str(gpu.index) == str(wanted):
+                return gpu
+        raise NotThere("gpu", wanted, [str(g.index) for g in state.gpus])
     return rng.choice(state.gpus)
 
 
 def one_port(state: HostState, rng: random.Random, args: Args) -> Port:
     wanted = args.get("port")
     if wanted is not None:
-        return next(p for p in state.ports if p.device == str(wanted))
+        for port in state.ports:
+            if port.device == str(wanted):
+                return port
+        raise NotThere("port", wanted, [p.device for p in state.ports])
     return rng.choice(state.ports)
 
 
