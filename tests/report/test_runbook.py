@@ -57,7 +57,8 @@ def test_not_applicable_is_listed_with_its_reason() -> None:
 
 
 SECTIONS: dict[str, Any] = {
-    "sites": (), "pools": (), "deployments": (), "routes": (), "expectations": {}, "fabric": None, "platform": None,
+    "sites": (), "pools": (), "deployments": (), "routes": (), "expectations": {}, "fabric": None,
+    "platform": None,
 }  # fmt: skip
 
 

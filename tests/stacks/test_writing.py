@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def test_whatever_step_of_the_swap_fails_nothing_has_changed(
         return call
 
     monkeypatch.setattr(Path, "rename", failing(Path.rename))
-    monkeypatch.setattr(writer.shutil, "copymode", failing(writer.shutil.copymode))
+    monkeypatch.setattr(shutil, "copymode", failing(shutil.copymode))
     with pytest.raises(CannotRun, match="what was there is unchanged"):
         render(multi(), out)
     assert state(tmp_path) == before
