@@ -9,20 +9,29 @@ from click.testing import CliRunner, Result
 
 from rackwright.cli import cmd_report, cmd_runbook
 from rackwright.errors import CannotRun, InputErrors, RackwrightError
-from rackwright.plan import save_plan
+from rackwright.plan import Plan, save_plan
 from rackwright.render import render, template_names
 from tests.report.build import plan, results
+from tests.stacks.plans import single
 
 
 def _report(*arguments: str) -> Result:
     return CliRunner().invoke(cmd_report.command, list(arguments))
 
 
+def saved(path: Path, racks: int = 2, per_rack: int = 2) -> Plan:
+    """A plan that can be read back: one that serves something."""
+    serving = single().deployments[0].model_copy(update={"pool": "hot"})
+    sized = plan(racks, per_rack).model_copy(update={"deployments": (serving,)})
+    save_plan(sized, path)
+    return sized
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     path = tmp_path / "results.json"
-    results().write(path)
-    save_plan(plan(), tmp_path / "plan.yaml")
+    sized = saved(tmp_path / "plan.yaml")
+    results().model_copy(update={"plan_digest": sized.digest}).write(path)
     return path
 
 
@@ -68,7 +77,7 @@ def test_bad_results(tmp_path: Path, text: str | None, kind: type[RackwrightErro
 
 def test_another_plan_is_refused(run: Path) -> None:
     other = run.with_name("other.yaml")
-    save_plan(plan(3, 2), other)
+    saved(other, 3, 2)
     answer = _report(str(run), "--plan", str(other))
     assert isinstance(answer.exception, InputErrors)
     assert "must be the plan of the run" in str(answer.exception)
