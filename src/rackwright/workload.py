@@ -7,11 +7,13 @@ Every quantity carries its unit. Everything left out gets a named default that t
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from rackwright.errors import InputErrors, Problem
 from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
 from rackwright.yamlio import dump_yaml, load_yaml, validated
 
@@ -19,6 +21,24 @@ SCHEMA: Literal["rackwright/workload/v1"] = "rackwright/workload/v1"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 """A DNS label short enough to carry suffixes: it names namespaces, pools and Services."""
+
+CatalogId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9._]{0,79}$")]
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+Domain = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=200)]
+"""A DNS name with room for the workload's name before it."""
+StorageClass = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
+Directory = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.][-A-Za-z0-9_.]*)+$", max_length=255)]
+Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:]([-A-Za-z0-9.:]{0,252})$")]
+Revision = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.][-A-Za-z0-9_./]{0,127}$")]
+
+
+def _plain_value(value: Any) -> Any:
+    if not isinstance(value, (str, int, float)):
+        raise ValueError("must be text, a number, true or false")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+FlagValue = Annotated[str | int | float | bool, BeforeValidator(_plain_value)]
 
 Scenario = Literal["chat", "customer-service", "rag", "copilot", "agent"]
 
@@ -38,7 +58,7 @@ class Users(Input):
 
     dau: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
     scenario: Scenario = "chat"
-    sessions_per_day: Annotated[float, Field(gt=0)] = 20
+    sessions_per_day: Annotated[float, Field(ge=0.001, le=100_000, allow_inf_nan=False)] = 20
     input_per_session: Tokens = 1400.0
     output_per_session: Tokens = 600.0
     peak_hour: Share = 0.15
@@ -57,7 +77,7 @@ class RackRating(Input):
     """What one cabinet may draw, and how many nodes it holds at most."""
 
     rating: Watts = 17_000.0
-    max_nodes: Annotated[int, Field(strict=True, ge=1)] | None = None
+    max_nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
 
 
 class Site(Input):
@@ -68,16 +88,16 @@ class Site(Input):
     target: Literal["kubernetes", "hosts"] = "kubernetes"
     rack: RackRating = RackRating()
     inlet_outlet_delta: Celsius = 15.0
-    ntp: tuple[str, ...] = ()
-    storage_class: str = "weights"
-    model_dir: str = "/var/lib/models"
-    domain: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] = "llm.internal"
+    ntp: tuple[Host, ...] = ()
+    storage_class: StorageClass = "weights"
+    model_dir: Directory = "/var/lib/models"
+    domain: Domain = "llm.internal"
 
 
 class Hardware(Input):
     """What it may run on. ``machine`` is a catalog id."""
 
-    machine: str
+    machine: CatalogId
     fabric: Literal["none", "roce", "infiniband"] = "none"
     nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
     spares: Annotated[int, Field(strict=True, ge=0, le=256)] = 0
@@ -91,11 +111,11 @@ class ModelChoice(Input):
     ``weights_manifest``: SHA-256 of a manifest in ``sha256sum`` format that proves the weights.
     """
 
-    id: str
-    quantisation: str | None = None
+    id: CatalogId
+    quantisation: CatalogId | None = None
     kv_cache: Literal["auto", "fp8", "bf16"] = "auto"
     weights_manifest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    revision: str | None = None
+    revision: Revision | None = None
     context: Tokens = 32768.0
 
 
@@ -108,7 +128,7 @@ class Overrides(Input):
     max_num_seqs: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] | None = None
     thp: Literal["never", "madvise"] | None = None
-    engine_flags: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     image_digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     suppress: dict[str, str] = Field(default_factory=dict)
 
@@ -122,7 +142,7 @@ class Workload(Input):
     model: ModelChoice
     slo: Objectives = Objectives()
     redundancy: Annotated[float, Field(ge=1, le=10)] = 1.5
-    engine: str = "vllm"
+    engine: CatalogId = "vllm"
     hardware: Hardware
     site: Site = Site()
     overrides: Overrides = Overrides()
@@ -145,9 +165,19 @@ def load_workload(path: Path) -> Workload:
         InputErrors: every unknown field, wrong unit and impossible value at once.
     """
     document = load_yaml(path, next_command="rackwright size WORKLOAD.yaml -o plan.yaml")
+    if isinstance(document.data, dict) and "header" in document.data and "workload" in document.data:
+        raise InputErrors(
+            Problem(
+                document.place(("header",)),
+                "must be a workload",
+                "a sized plan",
+                "a plan is what size writes; it is derived from a workload",
+                f"size its workload, or look at it: rackwright explain {shlex.quote(str(path))}",
+            )
+        )
     return validated(
         Workload,
         document,
         why="the plan is derived from it",
-        next_command=f"mend it, then: rackwright size {path}",
+        next_command=f"mend it, then: rackwright size {shlex.quote(str(path))}",
     )

@@ -43,7 +43,12 @@ def dotted_path(path: Iterable[str | int]) -> str:
     out = ""
     for part in path:
         out += f"[{part}]" if isinstance(part, int) else (f".{part}" if out else str(part))
-    return out
+    return printable(out)
+
+
+def printable(text: str) -> str:
+    """``text`` on one line: control characters are written as escapes, so that they cannot act."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def read_text(path: Path, next_command: str) -> str:
@@ -58,9 +63,17 @@ def read_text(path: Path, next_command: str) -> str:
         found = "no permission to read it"
     except UnicodeDecodeError as error:
         found = f"bytes that are not UTF-8 at offset {error.start}"
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+    except ValueError as error:
+        found = str(error)
     raise CannotRun(
         Problem(
-            str(path), "must be a readable text file", found, "nothing can be done without it", next_command
+            printable(str(path)),
+            "must be a readable text file",
+            found,
+            "nothing can be done without it",
+            next_command,
         )
     )
 
@@ -75,8 +88,45 @@ def load_yaml(path: Path, *, next_command: str = "") -> Document:
     return parse_yaml(read_text(path, next_command), str(path))
 
 
+DEEPEST = 64
+"""Levels of nesting; no file of ours comes near."""
+
+
+def _shape_problem(text: str, source: str) -> Problem | None:
+    """Aliases, which can stand for more values than fit memory, and nesting without end."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        place = f"{source}:{event.start_mark.line + 1}" if event.start_mark else source
+        if isinstance(event, yaml.AliasEvent):
+            return Problem(
+                place,
+                "must write every value out",
+                f"the alias *{event.anchor}",
+                "a few aliases can stand for more values than fit memory",
+                "put the value itself there",
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            return Problem(
+                place,
+                f"must nest at most {DEEPEST} levels",
+                "more",
+                "no file that is read here nests so deep",
+                "mend that line",
+            )
+    return None
+
+
 def parse_yaml(text: str, source: str) -> Document:
+    """The document in ``text``.
+
+    Raises:
+        InputErrors: it is not YAML, uses aliases, nests too deep, or a key stands twice in one mapping.
+    """
     try:
+        shape = _shape_problem(text, source)
+        if shape is not None:
+            raise InputErrors(shape)
         node = yaml.compose(text, Loader=_SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -95,11 +145,22 @@ def parse_yaml(text: str, source: str) -> Document:
         raise InputErrors(problems)
     try:
         data = yaml.load(text, Loader=_SafeLoader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
         raise InputErrors(
-            Problem(source, "must hold plain YAML values", str(error).splitlines()[0], "", "mend that value")
+            Problem(
+                source,
+                "must hold plain YAML values",
+                _plainly(error),
+                "nothing in it can be used",
+                "mend that value",
+            )
         ) from None
     return Document(source, data, lines)
+
+
+def _plainly(error: Exception) -> str:
+    text = printable(str(error).splitlines()[0])
+    return "an integer of thousands of digits" if "set_int_max_str_digits" in text else text
 
 
 def _walk(node: Any, path: Path_, lines: dict[Path_, int], problems: list[Problem], source: str) -> None:
@@ -146,24 +207,47 @@ def validated(model: type[T], document: Document, *, why: str, next_command: str
 def _problems(
     model: type[BaseModel], document: Document, error: ValidationError, why: str, next_command: str
 ) -> list[Problem]:
-    problems = []
+    """One problem a place: what several members of a union refuse is said once."""
+    found: dict[str, Problem] = {}
     for item in error.errors():
-        path: Path_ = tuple(p for p in item["loc"] if not _is_union_tag(p))
-        kind = item["type"]
-        found = _quoted(item.get("input"))
-        rule = item["msg"].removeprefix("Value error, ")
-        if kind == "extra_forbidden":
-            siblings = _fields_at(model, path[:-1])
-            rule = "must be a known field" + nearest(str(path[-1]), siblings)
-            found = f'"{path[-1]}"'
-        elif kind == "missing":
-            rule, found = "must be given", "nothing"
-        problems.append(Problem(document.place(path), rule[0].lower() + rule[1:], found, why, next_command))
-    return problems
+        path = _path_in(document, item["loc"], item["type"] in ("extra_forbidden", "missing"))
+        rule, value = _rule(model, path, item)
+        place = document.place(path)
+        earlier = found.get(place)
+        if earlier is not None and rule not in earlier.rule.split(" or "):
+            rule = f"{earlier.rule} or {rule.removeprefix('must be ').removeprefix('input should be ')}"
+        found[place] = Problem(place, rule, value, why, next_command)
+    return list(found.values())
+
+
+def _rule(model: type[BaseModel], path: Path_, item: Any) -> tuple[str, str]:
+    """What must hold, and what was found."""
+    value = quoted(item.get("input"))
+    rule = str(item["msg"]).removeprefix("Value error, ")
+    match item["type"]:
+        case "extra_forbidden":
+            return "must be a known field" + nearest(str(path[-1]), _fields_at(model, path[:-1])), quoted(
+                str(path[-1])
+            )
+        case "missing":
+            return "must be given", "nothing"
+        case "literal_error":
+            known = re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
+            rule += nearest(str(item.get("input")), known)
+    return rule[:1].lower() + rule[1:], value
+
+
+def _path_in(document: Document, loc: Path_, last_is_field: bool) -> Path_:
+    """``loc`` without the names of union members that pydantic puts into it; they stand in no file."""
+    path: Path_ = ()
+    for index, part in enumerate(loc):
+        stands = (*path, part) in document.lines or (last_is_field and index == len(loc) - 1)
+        if stands or not _is_union_tag(part):
+            path = (*path, part)
+    return path
 
 
 def _is_union_tag(part: str | int) -> bool:
-    """pydantic puts names of union members into ``loc``; they stand in no file."""
     return isinstance(part, str) and bool(
         re.search(r"[\[\](]", part) or part in _UNION_TAGS or part[:1].isupper()
     )
@@ -172,16 +256,19 @@ def _is_union_tag(part: str | int) -> bool:
 _UNION_TAGS = {"bool", "int", "float", "str", "none"}
 
 
-def _quoted(value: Any) -> str:
+def quoted(value: Any) -> str:
+    """``value`` as a message shows it: short, on one line."""
     if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 80 else f'"{value[:77]}…"'
+        text = printable(value)
+        return f'"{text}"' if len(text) <= 80 else f'"{text[:77]}…"'
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:
         return "nothing"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _fields_at(model: type[BaseModel], path: Path_) -> list[str]:

@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from rackwright.catalog import load_catalog
-from rackwright.sizing.check import check, load_for_check
+from rackwright.cli.messages import visible
+from rackwright.files import say
+from rackwright.sizing.check import check, notes, read_for_check
 
 
 @click.command(
@@ -20,13 +22,15 @@ from rackwright.sizing.check import check, load_for_check
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON.")
 def command(plan: Path, as_json: bool) -> None:
-    loaded = load_for_check(plan)
-    problems = check(loaded, load_catalog())
+    loaded, edited = read_for_check(plan)
+    catalog = load_catalog()
+    problems = [*check(loaded, catalog), *edited]
     if as_json:
-        click.echo(json.dumps([vars(problem) for problem in problems], ensure_ascii=False, indent=1))
+        say(json.dumps([vars(problem) for problem in problems], ensure_ascii=False, indent=1))
     else:
-        for problem in problems:
-            click.echo(str(problem))
-        click.echo(f"{plan}: {len(problems)} findings" if problems else f"{plan}: as its workload gives it")
+        count = f"{len(problems)} finding{'' if len(problems) == 1 else 's'}"
+        said = [*map(str, problems), *(f"info {note}" for note in notes(loaded, catalog))]
+        said.append(f"{plan}: {count}" if problems else f"{plan}: as its workload gives it")
+        say(visible("\n".join(said)))
     if problems:
         sys.exit(1)

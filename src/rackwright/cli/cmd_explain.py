@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from rackwright.plan import load_plan
+from rackwright.files import say
+from rackwright.plan import Explanation, load_plan
 from rackwright.sizing.lookup import find
 
 
@@ -21,18 +23,19 @@ from rackwright.sizing.lookup import find
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(plan: Path, path: str | None, as_json: bool) -> None:
     loaded = load_plan(plan)
-    entries = find(loaded, path) if path else loaded.explanations
+    entries = loaded.explanations if path is None else find(loaded, path)
     if as_json:
-        click.echo(json.dumps([e.model_dump(mode="json") for e in entries], ensure_ascii=False, indent=1))
+        say(json.dumps([e.model_dump(mode="json") for e in entries], ensure_ascii=False, indent=1))
         return
+    say("\n".join(_lines(path, entries)))
+
+
+def _lines(path: str | None, entries: tuple[Explanation, ...]) -> Iterator[str]:
     if not entries:
-        click.echo(f"{path}: taken from the workload or a fixed choice of this program; nothing was computed")
-        return
+        yield (f"{path}: taken from the workload or a fixed choice of this program; nothing was computed")
     for entry in entries:
-        click.echo(f"{entry.path} = {entry.value}  [{entry.evidence}]")
-        click.echo(f"    formula  {entry.formula}")
+        yield f"{entry.path} = {entry.value}  [{entry.evidence}]"
+        yield f"    formula  {entry.formula}"
         if entry.inputs:
-            click.echo(
-                "    inputs   " + ", ".join(f"{name} = {value}" for name, value in entry.inputs.items())
-            )
-        click.echo(f"    source   {entry.source}")
+            yield "    inputs   " + ", ".join(f"{name} = {value}" for name, value in entry.inputs.items())
+        yield f"    source   {entry.source}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 import click
 
 from rackwright.errors import CannotRun, Problem
+from rackwright.files import say, write_whole
 
 
 @click.command(name="inventory", help=__doc__)
@@ -22,17 +24,24 @@ def command(plan_file: Path, output: Path | None, force: bool) -> None:
 
     plan = load_plan(plan_file)
     if output is None:
-        click.echo(inventory_from_plan(plan, str(plan_file)), nl=False)
+        say(inventory_from_plan(plan, str(plan_file)), newline=False)
         return
-    if output.exists() and not force:
+    if _exists(output) and not force:
         raise CannotRun(
             Problem(
                 str(output), "must not exist yet", "an inventory", "addresses added by hand would be lost",
-                f"rackwright inventory {plan_file} -o {output} --force",
+                f"rackwright inventory {quote(str(plan_file))} -o {quote(str(output))} --force",
             )
         )  # fmt: skip
     reference = os.path.relpath(plan_file, output.parent)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(inventory_from_plan(plan, reference), encoding="utf-8")
+    write_whole(output, inventory_from_plan(plan, reference))
     nodes = sum(len(pool.nodes) for pool in plan.pools)
-    click.echo(f"{output}: {nodes} hosts. Next: rackwright enrol --hosts {output}")
+    say(f"{output}: {nodes} hosts. Next: rackwright enrol --hosts {quote(str(output))}")
+
+
+def _exists(output: Path) -> bool:
+    """Whether a file is there to be lost; a place that cannot be looked at is for the writer to report."""
+    try:
+        return output.is_file() and output.stat().st_size > 0
+    except (OSError, ValueError):
+        return False

@@ -9,6 +9,8 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from rackwright.files import say, write_whole
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -37,10 +39,9 @@ def schema_text(name: str) -> str:
 )
 def command(name: str | None, write: Path | None) -> None:
     if write is not None:
-        write.mkdir(parents=True, exist_ok=True)
         for each in schemas():
-            (write / f"{each}.schema.json").write_text(schema_text(each), encoding="utf-8")
+            write_whole(write / f"{each}.schema.json", schema_text(each))
     if name is not None:
-        click.echo(schema_text(name), nl=False)
+        say(schema_text(name), newline=False)
     elif write is None:
         raise click.UsageError("give a name, or --write DIRECTORY")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
 from rackwright.catalog import load_catalog
 from rackwright.cli.messages import located
-from rackwright.errors import RackwrightError
+from rackwright.errors import CannotRun, Problem, RackwrightError
+from rackwright.files import say
 from rackwright.plan import Plan, save_plan
 from rackwright.sizing.size import size
 from rackwright.workload import load_workload
@@ -27,6 +30,8 @@ from rackwright.yamlio import load_yaml
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of the summary.")
 def command(workload: Path, output: Path | None, as_json: bool) -> None:
     asked = load_workload(workload)
+    if output is not None:
+        _keep_others(output)
     try:
         plan = size(asked, load_catalog())
     except RackwrightError as error:
@@ -34,9 +39,34 @@ def command(workload: Path, output: Path | None, as_json: bool) -> None:
     if output is not None:
         save_plan(plan, output)
     if as_json:
-        click.echo(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
+        say(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
         return
-    click.echo("\n".join(summary(plan, workload, output)))
+    say("\n".join(summary(plan, workload, output)))
+
+
+def _keep_others(output: Path) -> None:
+    """Only a plan is replaced: the workload itself is one mistyped name away.
+
+    Raises:
+        CannotRun: ``output`` is there and is no plan.
+    """
+    try:
+        if not output.is_file() or output.stat().st_size == 0:
+            return
+        with output.open("rb") as stream:
+            head = stream.read(4096)
+    except (OSError, ValueError):
+        return
+    if not re.search(rb"^schema: [\"']?rackwright/plan/", head, re.MULTILINE):
+        raise CannotRun(
+            Problem(
+                str(output),
+                "must be a plan, or not exist yet",
+                "a file that is no plan",
+                "it would be replaced",
+                "write the plan elsewhere, or remove that file first",
+            )
+        )
 
 
 def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
@@ -46,10 +76,13 @@ def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
             yield f"{name if index == 0 else '':<11}{line}"
     yield ""
     yield from _cautions(plan)
-    target = output or Path("plan.yaml")
-    yield f"next       {f'review {target}' if output else f'rackwright size {workload} -o {target}'}, then:"
-    for verb in ("check", "explain", "render", "inventory"):
-        yield f"           rackwright {verb} {target}"
+    target, source = quote(str(output or "plan.yaml")), quote(str(workload))
+    yield f"next       {f'review {target}' if output else f'rackwright size {source} -o {target}'}, then:"
+    yield f"           rackwright check {target}"
+    yield f"           rackwright explain {target}"
+    if plan.sites[0].target == "kubernetes":
+        yield f"           rackwright render {target} -o rendered"
+    yield f"           rackwright inventory {target}"
 
 
 def _many(count: int, noun: str) -> str:
@@ -142,3 +175,7 @@ def _cautions(plan: Plan) -> Iterator[str]:
         text = f"{caution.text} [{caution.suppressed}]" if caution.suppressed else caution.text
         yield click.wrap_text(f"{mark}{caution.id}: {text}", 110, "  ", " " * 9)
     yield ""
+    refused = [caution.id for caution in plan.cautions if caution.severity == "refuse"]
+    if refused:
+        yield f"refused    {', '.join(refused)}: rackwright check reports it until the workload changes"
+        yield ""

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from rackwright.engines.matrix_data import (
@@ -24,6 +25,7 @@ from rackwright.engines.matrix_data import (
 )
 from rackwright.errors import listing
 
+_LONGEST = 32
 _NULL_VALUES = frozenset({"", "None"})  # vLLM's optional_type() reads both as None
 _BOOLEAN_WORDS = frozenset({"true", "false", "1", "0", "yes", "no", "on", "off"})
 _NEGATIVE_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")  # as in argparse
@@ -416,13 +418,23 @@ def _reads(convert: type[int] | type[float], value: str) -> bool:
     return True
 
 
-def _human(value: str) -> bool:
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def human_int(value: str) -> int | None:
     """vLLM's human_readable_int: lower-case suffixes are decimal, upper-case are binary and whole."""
     text = value.strip()
-    match = _HUMAN_NUMBER.fullmatch(text)
+    match = _HUMAN_NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        return _reads(int, text)
-    return match.group(2).islower() or "." not in match.group(1)
+        return int(text) if len(text) <= _LONGEST and _reads(int, text) else None
+    number, suffix = match.groups()
+    if suffix.islower():
+        return int(Fraction(number) * 1000 ** _POWERS[suffix])
+    return None if "." in number else int(number) * 1024 ** _POWERS[suffix.lower()]
+
+
+def _human(value: str) -> bool:
+    return human_int(value) is not None
 
 
 def _parse_json(flag: Flag, value: str) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rackwright.errors import Problem
 from rackwright.plan.deployments import EngineRole, Limits, PodResources, Probes, Rollout
 from rackwright.plan.services import Rule, Trigger
+from rackwright.units import exact
 
 COMMAND = ("vllm", "serve")
 STARTUP_PERIOD_S = 10
@@ -19,8 +20,9 @@ STARTUP_MARGIN = 2.0
 """The startup probe waits this many times the expected load of the weights."""
 DRAIN_S = 30
 """Seconds a stopping pod waits before it shuts down, so that every router has dropped it."""
-SHUTDOWN_S = 60
-"""Seconds the engine then finishes what it runs: the total cut-off of a request."""
+GRACE_MARGIN_S = 30
+"""Seconds between the end of the engine's own shutdown and being killed."""
+PROGRESS_MARGIN_S = 180
 SHM_GIB_PER_GPU = 4
 CPUS_PER_GPU = 2
 MEMORY_PER_WEIGHTS = 1.2
@@ -53,6 +55,7 @@ class Serve:
     kv_fp8: bool
     quantisation: str | None
     trust_remote_code: bool
+    shutdown_s: int
     extra: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -87,7 +90,7 @@ def _listening(serve: Serve) -> dict[str, Value]:
         "host": "0.0.0.0",  # noqa: S104 - a pod listens on its own address
         "port": serve.port,
         "max-num-queued-reqs": serve.max_queued,
-        "shutdown-timeout": SHUTDOWN_S,
+        "shutdown-timeout": serve.shutdown_s,
         "disable-access-log-for-endpoints": "/health,/metrics",
     }
 
@@ -101,7 +104,7 @@ def arguments(path: str, flags: Mapping[str, Value]) -> tuple[str, ...]:
         elif value is False:
             words.append(f"--no-{name}")
         else:
-            words.append(f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}")
+            words.append(f"--{name}={exact(value) if isinstance(value, float) else value}")
     return tuple(words)
 
 
@@ -122,18 +125,25 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
 
 
 def flag_problems(version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]:
-    """What the pinned version would not accept of the command lines and variables of ``parts``."""
+    """What the pinned version would not accept of the command lines and variables of ``parts``.
+
+    What several roles share is said once, under the first of them.
+    """
     from rackwright.engines import matrix
 
+    said: set[tuple[str, str, str]] = set()
     for part in parts:
         words = [_filled(word) for word in part.args]
-        found = matrix.check_args("vllm", version, words)
-        yield from matrix.problems_of([f for f in found if f.severity == "error"], f"{where} ({part.role})")
         names = [name for name in part.env if name.startswith("VLLM_")]
-        yield from matrix.problems_of(
-            [f for f in matrix.check_env("vllm", version, names) if f.severity == "error"],
-            f"{where} ({part.role})",
-        )
+        found: list[matrix.ArgProblem | matrix.EnvProblem | matrix.PromqlProblem] = [
+            *matrix.check_args("vllm", version, words),
+            *matrix.check_env("vllm", version, names),
+        ]
+        for problem in matrix.problems_of(found, f"{where} ({part.role})"):
+            subject = (problem.where.removeprefix(f"{where} ({part.role})"), problem.rule, problem.found)
+            if subject not in said:
+                said.add(subject)
+                yield problem
 
 
 def _filled(word: str) -> str:
@@ -178,15 +188,24 @@ def resources(gpus: int, gpus_per_node: int, threads: int, weights_gib: float) -
     )
 
 
-def rollout(load_s: float, free_slots: int) -> Rollout:
-    """One replica at a time: beside the old ones where a slot is free, else in place of one."""
+def shutdown_seconds(total_cutoff_ms: float) -> int:
+    """Seconds that a stopping engine finishes what it runs: the total cut-off of a request."""
+    return math.ceil(total_cutoff_ms / 1000)
+
+
+def rollout(load_s: float, free_slots: int, shutdown_s: int) -> Rollout:
+    """One replica at a time: beside the old ones where a slot is free, else in place of one.
+
+    A replica in place of another starts only when that one has ended, which counts as no progress.
+    """
     surge = 1 if free_slots >= 1 else 0
+    grace = DRAIN_S + shutdown_s + GRACE_MARGIN_S
     return Rollout(
         max_surge=surge,
         max_unavailable=1 - surge,
         drain_s=DRAIN_S,
-        termination_grace_s=DRAIN_S + SHUTDOWN_S + 30,
-        progress_deadline_s=math.ceil((load_s * STARTUP_MARGIN + 300) / 60) * 60,
+        termination_grace_s=grace,
+        progress_deadline_s=math.ceil((load_s * STARTUP_MARGIN + grace + PROGRESS_MARGIN_S) / 60) * 60,
     )
 
 

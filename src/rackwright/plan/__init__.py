@@ -7,31 +7,36 @@ and points at the override that makes the same change survive the next sizing.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from rackwright.errors import HandEditedPlan, InputErrors, Problem
+from rackwright.files import write_whole
 from rackwright.plan.base import NotApplicable, Section
 from rackwright.plan.cost import Caution, Cost, Explanation, Money
 from rackwright.plan.deployments import Deployment
 from rackwright.plan.expectations import HostExpectation
 from rackwright.plan.fabric import Fabric, Qos, Rail
 from rackwright.plan.header import Header
+from rackwright.plan.links import link_problems
 from rackwright.plan.load import Load
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.pools import Node, Pool, Taint
 from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
 from rackwright.plan.sites import Rack, Site
 from rackwright.workload import Workload
-from rackwright.yamlio import Document, dump_yaml, load_yaml, validated
+from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validated
 
 __all__ = [
     "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "Load", "Money",
     "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos", "Rack", "Rail",
-    "Route", "Scaling", "Site", "Taint", "WeightVolume", "load_plan", "migrate", "save_plan",
+    "Route", "Scaling", "Site", "Taint", "WeightVolume", "digest_problem", "link_problems", "load_plan",
+    "migrate", "read_plan", "save_plan",
 ]  # fmt: skip
 
 SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"
@@ -119,46 +124,69 @@ def load_plan(path: Path) -> Plan:
         CannotRun: the file cannot be read.
         InputErrors: unknown fields or impossible values, all at once.
         HandEditedPlan: the digest does not match the content.
+        InputErrors: a section names what another does not have.
     """
-    document = load_yaml(path, next_command=f"rackwright size WORKLOAD.yaml -o {path}")
+    document = load_yaml(path, next_command=f"rackwright size WORKLOAD.yaml -o {shlex.quote(str(path))}")
     return plan_from_document(document)
 
 
 def plan_from_document(document: Document) -> Plan:
     data = document.data
-    again = f"change the workload, then: rackwright size WORKLOAD.yaml -o {document.source}"
     if not isinstance(data, dict) or "header" not in data:
         raise InputErrors(
             Problem(
                 document.source, "must be a sized plan", "something else",
-                "a workload is sized first; a plan is what size writes", again,
+                "a workload is sized first; a plan is what size writes", _again(document),
             )
         )  # fmt: skip
-    data = migrate(dict(data), document.source)
-    stated = data.pop("digest", None)
-    plan = validated(
-        Plan,
-        Document(document.source, data, document.lines),
-        why="everything downstream reads it",
-        next_command=again,
-    )
-    if stated != plan.digest:
-        raise HandEditedPlan(
-            Problem(
-                document.place(("digest",)),
-                "must be the digest of the plan's content",
-                str(stated) if stated else "nothing",
-                "a value that was edited by hand is lost at the next sizing, and nobody derived it",
-                f"put the change under overrides: in the workload; to see which values differ: "
-                f"rackwright check {document.source}",
-            )
-        )
+    plan = read_plan(document)
+    if (edited := digest_problem(plan, document)) is not None:
+        raise HandEditedPlan(edited)
+    if broken := [replace(p, where=f"{document.source} {p.where}") for p in link_problems(plan)]:
+        raise InputErrors(broken)
     return plan
 
 
+def read_plan(document: Document) -> Plan:
+    """The plan as it stands in ``document``, whatever digest it states.
+
+    Raises:
+        InputErrors: unknown fields or impossible values, all at once.
+    """
+    data = migrate(dict(document.data), document.source)
+    data.pop("digest", None)
+    return validated(
+        Plan,
+        Document(document.source, data, document.lines),
+        why="everything downstream reads it",
+        next_command=_again(document),
+    )
+
+
+def _again(document: Document) -> str:
+    target = shlex.quote(document.source)
+    return f"change the workload, then: rackwright size WORKLOAD.yaml -o {target}"
+
+
+def digest_problem(plan: Plan, document: Document) -> Problem | None:
+    """What is wrong with the digest that ``document`` states, if anything."""
+    stated = document.data.get("digest")
+    if stated == plan.digest:
+        return None
+    return Problem(
+        document.place(("digest",)),
+        "must be the digest of the plan's content",
+        printable(str(stated)) if stated else "nothing",
+        "a value that was edited by hand is lost at the next sizing, and nobody derived it",
+        f"put the change under overrides: in the workload; to see which values differ: "
+        f"rackwright check {shlex.quote(document.source)}",
+    )
+
+
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(path.suffix + ".part")
-    temporary.write_text(plan.to_yaml(), encoding="utf-8")
-    temporary.replace(path)
+    """Write whole or not at all.
+
+    Raises:
+        CannotRun: the place cannot be written.
+    """
+    write_whole(path, plan.to_yaml())

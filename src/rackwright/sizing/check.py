@@ -2,62 +2,81 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rackwright.catalog import Catalog
 from rackwright.engines import vllm
-from rackwright.errors import HandEditedPlan, Problem, RackwrightError
-from rackwright.plan import Plan, migrate, plan_from_document
+from rackwright.errors import InputErrors, Problem, RackwrightError
+from rackwright.plan import Plan, digest_problem, link_problems, plan_from_document, read_plan
+from rackwright.secrets import redacted
 from rackwright.sizing.estimate import RED_LINE_BANDWIDTH, RED_LINE_MEMORY
 from rackwright.sizing.size import size
-from rackwright.yamlio import Document, load_yaml, validated
+from rackwright.yamlio import load_yaml, quoted
 
 AGAIN = "put the change under overrides: in the workload, then: rackwright size WORKLOAD.yaml -o plan.yaml"
 
 
-def load_for_check(path: Path) -> Plan:
-    """The plan at ``path``, also where its digest does not match: the check says what differs.
+def read_for_check(path: Path) -> tuple[Plan, tuple[Problem, ...]]:
+    """The plan at ``path`` as it stands, and what is wrong with the digest it states.
 
     Raises:
-        CannotRun, InputErrors: as ``load_plan``, but never HandEditedPlan.
+        CannotRun, InputErrors: as ``load_plan``, but neither for a digest nor for a broken link.
     """
-    document = load_yaml(path, next_command=f"rackwright size WORKLOAD.yaml -o {path}")
+    document = load_yaml(path, next_command=f"rackwright size WORKLOAD.yaml -o {shlex.quote(str(path))}")
     try:
-        return plan_from_document(document)
-    except HandEditedPlan:
-        data = migrate(dict(document.data), document.source)
-        data.pop("digest", None)
-        return validated(
-            Plan,
-            Document(document.source, data, document.lines),
-            why="everything downstream reads it",
-            next_command=AGAIN,
-        )
+        return plan_from_document(document), ()
+    except InputErrors:
+        if not isinstance(document.data, dict) or "header" not in document.data:
+            raise
+        plan = read_plan(document)
+        edited = digest_problem(plan, document)
+        return plan, (edited,) if edited else ()
+
+
+def load_for_check(path: Path) -> Plan:
+    """The plan at ``path``, also where its digest does not match: the check says what differs."""
+    return read_for_check(path)[0]
 
 
 def check(plan: Plan, catalog: Catalog) -> list[Problem]:
     """Everything wrong with ``plan``; empty where it is as its workload gives it and keeps the rules."""
-    return [*_differences(plan, catalog), *_red_lines(plan), *_flags(plan), *_refusals(plan)]
+    return [
+        *_differences(plan, catalog),
+        *link_problems(plan),
+        *_red_lines(plan),
+        *_flags(plan),
+        *_refusals(plan),
+    ]
+
+
+def notes(plan: Plan, catalog: Catalog) -> Iterator[str]:
+    """What is worth knowing and no finding."""
+    try:
+        fresh = size(plan.workload, catalog)
+    except RackwrightError:
+        return
+    if plan.header.catalog_digest != fresh.header.catalog_digest:
+        yield (
+            "header.catalog_digest: the catalog entries that were read have changed since; a value that "
+            "follows from the change is a finding"
+        )
+
+
+EXEMPT = "header.catalog_digest"
 
 
 def _differences(plan: Plan, catalog: Catalog) -> Iterator[Problem]:
     try:
         fresh = size(plan.workload, catalog)
     except RackwrightError as error:
-        yield from error.problems
+        yield from (replace(p, where=f"workload.{p.where}") for p in error.problems)
         return
-    if plan.header.catalog_digest != fresh.header.catalog_digest:
-        yield Problem(
-            "header.catalog_digest",
-            "must be the digest of the catalog entries that were read",
-            plan.header.catalog_digest[:12],
-            "the catalog has changed since, or the value was edited",
-            "size again and review what changes",
-        )
-    for path, was, now in differences(fresh.as_dict(), plan.as_dict()):
-        if path.startswith("header.") or path.startswith("explanations"):
+    for path, was, now in differences(fresh.as_dict(), redacted(plan.as_dict())):
+        if path == EXEMPT:
             continue
         yield Problem(
             path,
@@ -84,17 +103,18 @@ def differences(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str
 def _short(value: Any) -> str:
     if value is ...:
         return "nothing"
+    if value is None:
+        return "null"
     if isinstance(value, (list, dict)):
         return f"{len(value)} entries"
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 90 else text[:87] + "…"
+    return quoted(value)
 
 
 def _red_lines(plan: Plan) -> Iterator[Problem]:
     for index, deployment in enumerate(plan.deployments):
         held, where = deployment.memory, f"deployments[{index}]"
         used = held.weights_gib + held.kv_gib + held.activations_gib
-        if used > RED_LINE_MEMORY * held.total_gib + 0.05:
+        if held.total_gib > 0 and used > RED_LINE_MEMORY * held.total_gib + 0.05:
             yield Problem(
                 f"{where}.memory",
                 f"must keep weights + KV cache + activations within {RED_LINE_MEMORY * 100:.0f} % (red line "

@@ -628,7 +628,7 @@ def _rollout(f: Facts) -> Iterator[Explanation]:
         f"{where}.termination_grace_s",
         got.termination_grace_s,
         "drain + shutdown + 30 s",
-        {"drain": got.drain_s, "shutdown": vllm.SHUTDOWN_S},
+        {"drain": got.drain_s, "shutdown": vllm.shutdown_seconds(f.deployment.limits.total_cutoff_ms)},
         ENGINE,
     )
     yield _entry(

@@ -8,13 +8,15 @@ that needs the fewest nodes is taken; between equals the smallest replica, which
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
-from rackwright.errors import Infeasible, InputErrors, Problem
+from rackwright.engines.owned import BATCHED
+from rackwright.errors import Infeasible, InputErrors, Problem, listing
 from rackwright.sizing.estimate import (
+    GIB,
     KV_SHARE,
     RED_LINE_BANDWIDTH,
     RED_LINE_MEMORY,
@@ -27,9 +29,10 @@ from rackwright.sizing.estimate import (
     bandwidth_share,
     capacity,
     estimate,
+    kv_bytes_per_gpu,
     memory,
 )
-from rackwright.sizing.load import Demand
+from rackwright.sizing.load import Demand, demand
 from rackwright.workload import Workload
 
 TTFT_CUTOFF_MS = 5_000.0
@@ -39,6 +42,8 @@ TOTAL_CUTOFF_MS = 60_000.0
 PCIE_TP_MAX = 2
 """Tensor parallelism over PCIe beyond two cards does not pay (hardware-selection guide)."""
 PIPELINES = (1, 2, 4, 8)
+MOST_NODES = 4096
+"""Nodes of one plan: as many as a workload may name, and half of what a rail addresses."""
 SEQUENCE_STEP = 8
 """Concurrency is planned in multiples of this: engines capture graphs for such batch sizes."""
 
@@ -54,6 +59,8 @@ class Stand:
     engine: EngineEntry
     quantisation: str
     kv_bits: Literal[8, 16]
+    flags: Mapping[str, str | int | float | bool]
+    """The workload's engine flags by their full names."""
 
     @property
     def gpus(self) -> int:
@@ -104,14 +111,23 @@ class Chosen:
 def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
     """TP × PP that divide the model and fit the machines, smallest first."""
     overrides = stand.workload.overrides
-    widest = stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
-    degrees = [t for t in (1, 2, 4, 8, 16) if t <= widest and stand.model.heads.value % t == 0]
-    if overrides.tensor_parallel is not None:
-        degrees = [overrides.tensor_parallel]
-    for tp in degrees:
+    asked = overrides.tensor_parallel
+    for tp in (t for t in ((1, 2, 4, 8, 16) if asked is None else (asked,)) if _divides(stand, t)):
         for pp in (overrides.pipeline_parallel,) if overrides.pipeline_parallel else PIPELINES:
             if pp == 1 or (tp == stand.gpus and stand.workload.hardware.fabric != "none"):
                 yield tp, pp
+
+
+def widest(stand: Stand) -> int:
+    """The most GPUs that tensor parallelism may join on one node."""
+    return stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
+
+
+def _divides(stand: Stand, tp: int) -> bool:
+    """Whether ``tp`` GPUs of a node can share the attention heads evenly."""
+    heads, groups = int(stand.model.heads.value), int(stand.model.kv_heads.value)
+    even = stand.model.mla is not None or groups % tp == 0 or tp % groups == 0
+    return tp <= widest(stand) and heads % tp == 0 and even
 
 
 def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
@@ -124,8 +140,8 @@ def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
 
 def batched_tokens(stand: Stand) -> int:
     """Tokens of one engine step: the override, else the engine entry's."""
-    given = stand.workload.overrides.engine_flags.get("max-num-batched-tokens")
-    return given if isinstance(given, int) and given > 0 else int(stand.engine.max_batched_tokens.value)
+    given = stand.flags.get(BATCHED)
+    return given if isinstance(given, int) else int(stand.engine.max_batched_tokens.value)
 
 
 def stream_rate(workload: Workload) -> float:
@@ -146,10 +162,12 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
     )
     least = held.weights + held.activations
     if least / held.total > RED_LINE_MEMORY or held.kv_tokens < workload.model.context:
-        need = least + workload.model.context * held.kv / held.kv_tokens if held.kv_tokens else least
-        return Refusal(
-            tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need / held.total, "% of memory")
-        )
+        need = (least + workload.model.context * kv_bytes_per_gpu(shape) / GIB) / held.total
+        if need <= RED_LINE_MEMORY:
+            return Refusal(
+                tp, pp, Limit("one context", workload.model.context, held.kv_tokens, "tokens of KV cache")
+            )
+        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need, "% of memory"))
     if held.share > RED_LINE_MEMORY:
         return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * held.share, "% of memory"))
     share = bandwidth_share(shape, stream_rate(workload))
@@ -215,32 +233,50 @@ def _with_replicas(stand: Stand, chosen: Chosen, demand: Demand) -> Chosen:
         )
     if asked is not None:
         chosen = Chosen(chosen.candidate, asked, _nodes(stand, chosen.candidate, asked))
-    available = workload.hardware.nodes
-    needed = chosen.nodes + workload.hardware.spares
-    if available is not None and needed > available:
+    available = min(workload.hardware.nodes or MOST_NODES, MOST_NODES)
+    fewest = _count(stand, demand, chosen.candidate)
+    if asked is not None and fewest.nodes + workload.hardware.spares <= available < (
+        chosen.nodes + workload.hardware.spares
+    ):
+        raise InputErrors(
+            Problem(
+                "overrides.replicas",
+                f"must fit {available:,} nodes, {workload.hardware.spares} of them spare",
+                f"{asked:,}, which take {chosen.nodes:,} nodes",
+                "replicas without a node never start",
+                f"lower it; the peak needs {fewest.replicas:,}",
+            )
+        )
+    if chosen.nodes + workload.hardware.spares > available:
         raise _too_few(stand, chosen, available, demand)
     return chosen
 
 
 def _too_few(stand: Stand, chosen: Chosen, available: int, demand: Demand) -> Infeasible:
-    serving = available - stand.workload.hardware.spares
+    spares = stand.workload.hardware.spares
     if chosen.candidate.shape.pp > 1:
-        replicas = serving // chosen.candidate.shape.pp
+        replicas = (available - spares) // chosen.candidate.shape.pp
     else:
-        replicas = serving * chosen.candidate.replicas_per_node(stand.gpus)
+        replicas = (available - spares) * chosen.candidate.replicas_per_node(stand.gpus)
     carried = max(0, replicas) * chosen.candidate.at.low
     users = int(stand.workload.users.dau * carried / demand.output_tok_s)
     best = f"{carried:,.0f} tok/s, which is {users:,} daily users"
+    needed = f"the {chosen.nodes + spares:,} nodes that the peak of {demand.output_tok_s:,.0f} tok/s needs"
+    if stand.workload.hardware.nodes is None:
+        where, rule = "users.dau", f"must need at most {MOST_NODES:,} nodes, not {needed}"
+        found, advice = f"{stand.workload.users.dau:,}; {available:,} nodes carry {best}", "split the load"
+    else:
+        where, rule = "hardware.nodes", f"must hold {needed}"
+        found, advice = f"{available} with {spares} spare, which carry {best}", "raise hardware.nodes"
     return Infeasible(
         Problem(
-            "hardware.nodes",
-            f"must hold the {chosen.nodes + stand.workload.hardware.spares} nodes that the peak of "
-            f"{demand.output_tok_s:,.0f} tok/s needs",
-            f"{available} with {stand.workload.hardware.spares} spare, which carry {best}",
+            where,
+            rule,
+            found,
             "users would queue in the peak hour",
-            "raise hardware.nodes, choose a faster machine, or lower redundancy",
+            f"{advice}, choose a faster machine, or lower redundancy",
         ),
-        constraint="hardware.nodes",
+        constraint=where,
         best=best,
     )
 
@@ -249,6 +285,7 @@ _FIELDS = {
     "red line 1": "hardware.machine",
     "red line 2": "slo.tpot_p50",
     "kv cache": "model.context",
+    "one context": "model.context",
     "sequences": "overrides.max_num_seqs",
 }
 _ADVICE = {
@@ -261,35 +298,73 @@ _ADVICE = {
     "slo.e2e_p95": "raise slo.e2e_p95 or shorten users.output_per_session",
     "kv cache": "choose more memory or a smaller quantisation",
     "sequences": "raise overrides.max_num_seqs",
+    "one context": "give the engine more memory, or shorten model.context",
 }
 
 
 def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErrors:
-    """Of all layouts the one that comes nearest says what binds. An override that breaks it is input."""
+    """Of all layouts the one that comes nearest says what binds. An override without which one stands is
+    wrong input."""
+    blamed = _blamed(stand)
     if not refusals:
         return _no_division(stand)
-    nearest_one = min(refusals, key=lambda r: (_stage(r), r.limit.reached / r.limit.bound))
+    nearest_one = min(refusals, key=lambda r: (_stage(r), _excess(r.limit)))
     limit, where = nearest_one.limit, _FIELDS.get(nearest_one.limit.name, nearest_one.limit.name)
-    overrides = stand.workload.overrides
-    forced = [
-        name
-        for name in ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
-        if getattr(overrides, name) is not None
-    ]
     best = _best(limit, stand.workload)
     asked = f"{_plain(limit.bound)} {limit.unit}"
     what = f"TP {nearest_one.tp} × PP {nearest_one.pp} of {stand.model.name} {stand.quantisation}"
-    red_line = limit.name.startswith("red line")
+    keeps = limit.name.startswith("red line") or limit.name == "one context" or blamed is not None
     problem = Problem(
-        f"overrides.{forced[0]}" if forced else where,
-        f"must keep {limit.name} ({asked})" if red_line or forced else f"must be reachable ({asked})",
+        f"overrides.{blamed}" if blamed else where,
+        f"must keep {limit.name} ({asked})" if keeps else f"must be reachable ({asked})",
         f"{_plain(limit.reached)} {limit.unit} at best, with {what} on {stand.machine.name}",
         _REASONS[limit.name],
-        (f"drop overrides.{forced[0]}, or " if forced else "")
+        (f"drop overrides.{blamed}, or " if blamed else "")
         + _ADVICE[limit.name]
         + (f" to {best}" if limit.name == "red line 2" else ""),
     )
-    return InputErrors(problem) if forced else Infeasible(problem, constraint=where, best=best)
+    return InputErrors(problem) if blamed else Infeasible(problem, constraint=where, best=best)
+
+
+FORCING = ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
+
+
+def without(stand: Stand, name: str) -> Stand:
+    """``stand`` as if the override ``name`` had not been given."""
+    if name.startswith("engine_flags."):
+        kept = {k: v for k, v in stand.flags.items() if k != name.partition(".")[2]}
+        return replace(stand, flags=kept)
+    overrides = stand.workload.overrides.model_copy(update={name: None})
+    return replace(stand, workload=stand.workload.model_copy(update={"overrides": overrides}))
+
+
+def forced(stand: Stand) -> list[str]:
+    """Overrides given that decide a layout."""
+    given = [name for name in FORCING if getattr(stand.workload.overrides, name) is not None]
+    return [*given, f"engine_flags.{BATCHED}"] if BATCHED in stand.flags else given
+
+
+def _blamed(stand: Stand) -> str | None:
+    """The override without which a layout stands: one alone, else the first of them all together."""
+    names, asked = forced(stand), demand(stand.workload)
+
+    def stands(other: Stand) -> bool:
+        return any(isinstance(consider(other, asked, tp, pp), Candidate) for tp, pp in divisions(other))
+
+    alone = next((name for name in names if stands(without(stand, name))), None)
+    if alone or len(names) < 2:
+        return alone
+    bare = stand
+    for name in names:
+        bare = without(bare, name)
+    return names[0] if stands(bare) else None
+
+
+def _excess(limit: Limit) -> float:
+    """How far a bound is missed, as a factor."""
+    if limit.name == "one context":
+        return limit.bound / max(limit.reached, 1.0)
+    return limit.reached / limit.bound
 
 
 _REASONS = {
@@ -300,12 +375,13 @@ _REASONS = {
     "slo.e2e_p95": "one request alone already takes longer",
     "kv cache": "requests beyond the KV cache are preempted and computed again",
     "sequences": "no request may run",
+    "one context": "a request of model.context tokens could never run",
 }
 
 
 def _stage(refusal: Refusal) -> int:
     """How far a layout came: memory is asked first, then bandwidth, then the objectives."""
-    return {"red line 1": 2, "red line 2": 1}.get(refusal.limit.name, 0)
+    return {"red line 1": 3, "one context": 2, "red line 2": 1}.get(refusal.limit.name, 0)
 
 
 def _best(limit: Limit, workload: Workload) -> str:
@@ -322,23 +398,31 @@ def _plain(value: float) -> str:
 
 def _no_division(stand: Stand) -> InputErrors:
     overrides = stand.workload.overrides
-    if overrides.pipeline_parallel and overrides.pipeline_parallel > 1:
+    tp = overrides.tensor_parallel
+    if tp is not None and not _divides(stand, tp):
+        fit = [str(t) for t in range(1, widest(stand) + 1) if _divides(stand, t)]
+        why = (
+            "tensor parallelism stays inside a node"
+            if stand.accelerator.nvlink
+            else f"tensor parallelism over PCIe beyond {PCIE_TP_MAX} cards does not pay"
+        )
         return InputErrors(
             Problem(
-                "overrides.pipeline_parallel",
-                "must be 1 unless a fabric joins the nodes and TP fills a node",
-                f"{overrides.pipeline_parallel} with fabric {stand.workload.hardware.fabric} and "
-                f"TP {overrides.tensor_parallel or 'unset'} on {stand.gpus} GPUs",
-                "pipeline stages are whole nodes that talk over RDMA",
-                "set hardware.fabric, or drop the override",
+                "overrides.tensor_parallel",
+                f"must divide the {stand.model.heads.value:.0f} attention heads and be at most "
+                f"{widest(stand)} on {stand.machine.name}",
+                str(tp),
+                why,
+                f"drop the override, or set {listing(fit)}",
             )
         )
     return InputErrors(
         Problem(
-            "overrides.tensor_parallel",
-            f"must divide the {stand.model.heads.value:.0f} attention heads and fit {stand.gpus} GPUs a node",
-            str(overrides.tensor_parallel),
-            "tensor parallelism stays inside a node",
-            "drop the override, or set 1, 2, 4 or 8",
+            "overrides.pipeline_parallel",
+            "must be 1 unless a fabric joins the nodes and TP fills a node",
+            f"{overrides.pipeline_parallel} with fabric {stand.workload.hardware.fabric} and "
+            f"TP {tp or 'unset'} on {stand.gpus} GPUs",
+            "pipeline stages are whole nodes that talk over RDMA",
+            "set hardware.fabric, or drop the override",
         )
     )

@@ -8,62 +8,83 @@ from typing import Any
 from rackwright.errors import InputErrors, Problem, nearest
 from rackwright.plan import Plan
 from rackwright.plan.cost import Explanation
+from rackwright.yamlio import dotted_path, printable, quoted
+
+_NAME = r"[^.\[\]\s][^.\[\]]*"
+_PATH = re.compile(rf"{_NAME}(\[\d{{1,6}}\])*(\.{_NAME}(\[\d{{1,6}}\])*)*")
+_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+Part = str | int
 
 
-def normal(path: str) -> str:
-    """``path`` with indices in brackets: ``deployments.0.layout`` is ``deployments[0].layout``."""
-    return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path.strip())
+def parts(path: str) -> tuple[Part, ...]:
+    """The names and indices of a dotted path; ``deployments.0.layout`` is ``deployments[0].layout``.
+
+    Raises:
+        InputErrors: it is no path.
+    """
+    text = re.sub(r"\.(\d{1,6})(?=[.\[]|$)", r"[\1]", path.strip())
+    if not _PATH.fullmatch(text):
+        raise InputErrors(
+            Problem(
+                "PATH",
+                "must be names joined by dots, with indices in brackets",
+                quoted(path),
+                "there is nothing to explain",
+                "write it such as deployments[0].layout.replicas",
+            )
+        )
+    return tuple(int(index) if index else name for index, name in _PART.findall(text))
 
 
 def find(plan: Plan, path: str) -> tuple[Explanation, ...]:
     """The explanations of ``path``: its own, those below it, else that of the nearest section above.
 
     Raises:
-        InputErrors: the plan has nothing at ``path``.
+        InputErrors: it is no path, or the plan has nothing there.
     """
-    wanted = normal(path)
+    asked = parts(path)
+    wanted = dotted_path(asked)
     value_at(plan, wanted)
-    exact = [e for e in plan.explanations if e.path == wanted]
-    below = [e for e in plan.explanations if e.path.startswith((f"{wanted}.", f"{wanted}["))]
-    if exact or below:
-        return (*exact, *below)
-    above = wanted
-    while above:
-        above = re.sub(r"(\.[^.\[]+|\[\d+\])$", "", above) if re.search(r"[.\[]", above) else ""
-        found = [e for e in plan.explanations if e.path == above]
+    found = [e for e in plan.explanations if e.path == wanted]
+    found += [e for e in plan.explanations if e.path.startswith((f"{wanted}.", f"{wanted}["))]
+    for length in range(len(asked) - 1, 0, -1):
         if found:
-            return tuple(found)
-    return ()
+            break
+        above = dotted_path(asked[:length])
+        found = [e for e in plan.explanations if e.path == above]
+    return tuple(found)
 
 
 def value_at(plan: Plan, path: str) -> Any:
     """The plain value at ``path``.
 
     Raises:
-        InputErrors: there is none; the nearest field is suggested.
+        InputErrors: it is no path, or there is none; the nearest field is suggested.
     """
     node: Any = plan.as_dict()
-    done = ""
-    for part in re.findall(r"[^.\[\]]+|\[\d+\]", path):
-        if part.startswith("[") and isinstance(node, list) and int(part[1:-1]) < len(node):
-            node, done = node[int(part[1:-1])], done + part
-        elif isinstance(node, dict) and part in node:
-            node, done = node[part], f"{done}.{part}" if done else part
-        else:
-            known = (
-                list(node)
-                if isinstance(node, dict)
-                else [f"[{i}]" for i in range(len(node))]
-                if isinstance(node, list)
-                else []
-            )
-            raise InputErrors(
-                Problem(
-                    f"PLAN {path}",
-                    f"must be a path of the plan{nearest(part, known)}",
-                    f'"{part}"' + (f" under {done}" if done else ""),
-                    "there is nothing to explain",
-                    f"under {done or 'the plan'} there are: {', '.join(known) or 'no fields'}",
-                )
-            )
+    done: tuple[Part, ...] = ()
+    for part in parts(path):
+        known = range(len(node)) if isinstance(node, list) else node if isinstance(node, dict) else ()
+        if part not in known:
+            raise InputErrors(_absent(path, part, node, done))
+        node = node[part]
+        done = (*done, part)
     return node
+
+
+def _absent(path: str, part: Part, node: Any, done: tuple[Part, ...]) -> Problem:
+    above = dotted_path(done)
+    shown = f"[{part}]" if isinstance(part, int) else part
+    known = list(node) if isinstance(node, dict) else []
+    if isinstance(node, list):
+        there = f"[0] to [{len(node) - 1}]" if node else "no entries"
+    else:
+        there = ", ".join(known) or "no fields"
+    return Problem(
+        f"PLAN {printable(path)}",
+        f"must be a path of the plan{nearest(shown, known)}",
+        quoted(shown) + (f" under {above}" if above else ""),
+        "there is nothing to explain",
+        f"under {above or 'the plan'} there are: {there}",
+    )

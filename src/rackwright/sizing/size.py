@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright import __version__
 from rackwright.catalog import Catalog, Machine, ModelEntry, unknown_entry
-from rackwright.engines import vllm
-from rackwright.errors import InputErrors, Problem, listing, nearest
+from rackwright.catalog.entries import Entry
+from rackwright.engines import owned, vllm
+from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
 from rackwright.fabric import addressing
 from rackwright.plan import (
+    Caution,
     Cost,
     Header,
     HostExpectation,
@@ -46,6 +49,8 @@ from rackwright.sizing.layout import (
     Stand,
     batched_tokens,
     choose,
+    forced,
+    without,
 )
 from rackwright.sizing.load import Demand, demand
 from rackwright.workload import Workload
@@ -84,6 +89,15 @@ class Decided:
         return self.demand.requests_per_s / self.chosen.replicas
 
     @property
+    def total_cutoff_ms(self) -> float:
+        """When a request is cut off: the checklist's limit, or the objective where it is longer."""
+        return max(TOTAL_CUTOFF_MS, self.stand.workload.slo.e2e_p95)
+
+    @property
+    def shutdown_s(self) -> int:
+        return vllm.shutdown_seconds(self.total_cutoff_ms)
+
+    @property
     def load_s(self) -> float:
         """Seconds from the start of a replica to its first answer."""
         engine = self.stand.engine
@@ -100,8 +114,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
         Infeasible: no layout or not enough machines; with the binding constraint and the best value.
     """
     stand = _stand(workload, catalog)
-    asked = demand(workload)
-    decided = _decide(stand, asked)
+    decided = _decide(stand)
     pool = _pool(decided)
     deployment = _deployment(decided)
     spent = cost(stand.machine, catalog.prices["cn"], len(pool.nodes), fabric=decided.fabric is not None)
@@ -111,6 +124,9 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
         catalog,
         multi_node=deployment.layout.nodes_per_replica > 1,
     )
+    sized = _sized(decided, catalog, spent, deployment)
+    found = warnings.cautions(sized)
+    _refuse_overrides(sized, found, catalog)
     return Plan(
         header=_header(stand, catalog),
         workload=workload,
@@ -126,9 +142,46 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
         platform=platform,
         expectations={pool.name: _expectation(decided, platform.driver_version)},
         cost=spent,
-        cautions=warnings.cautions(_sized(decided, catalog, spent, deployment)),
+        cautions=found,
         explanations=explanations(_facts(decided, catalog, pool, deployment, spent)),
     )
+
+
+def _refuse_overrides(sized: warnings.Sized, found: tuple[Caution, ...], catalog: Catalog) -> None:
+    """A red line that an override crossed, and that holds without it, is wrong input.
+
+    Raises:
+        InputErrors: for each such line, under the override.
+    """
+    crossed = [c for c in found if c.severity == "refuse"]
+    problems = []
+    for name in forced(sized.stand) if crossed else ():
+        kept = _crossed_without(sized.stand, name, catalog)
+        problems += [
+            Problem(
+                f"overrides.{name}",
+                f"must not cross a red line ({caution.id})",
+                str(getattr(sized.workload.overrides, name, sized.stand.flags.get(owned.BATCHED))),
+                caution.text,
+                "drop the override",
+            )
+            for caution in crossed
+            if caution.id not in kept
+        ]
+    if problems:
+        raise InputErrors(problems)
+
+
+def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
+    """Red lines still crossed when the override ``name`` is dropped; all of them where nothing stands."""
+    try:
+        decided = _decide(without(stand, name))
+        deployment = _deployment(decided)
+    except (InputErrors, Infeasible):
+        return set(warnings.CAUTIONS)
+    spent = cost(stand.machine, catalog.prices["cn"], len(decided.placed.names), fabric=bool(decided.fabric))
+    found = warnings.cautions(_sized(decided, catalog, spent, deployment))
+    return {c.id for c in found if c.severity == "refuse"}
 
 
 def _stand(workload: Workload, catalog: Catalog) -> Stand:
@@ -136,21 +189,21 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
     problems: list[Problem] = []
     machine = catalog.machines.get(workload.hardware.machine)
     if machine is None:
-        problems.append(
-            unknown_entry(catalog.machines, workload.hardware.machine, "hardware.machine", "machine")
-        )
+        problems.append(_unknown(catalog.machines, workload.hardware.machine, "hardware.machine", "machine"))
     else:
         problems.extend(_fabric_problems(workload, machine, catalog))
     engine = catalog.engines.get(workload.engine)
     if engine is None:
-        problems.append(unknown_entry(catalog.engines, workload.engine, "engine", "engine"))
+        problems.append(_unknown(catalog.engines, workload.engine, "engine", "engine"))
     model = catalog.models.get(workload.model.id)
     if model is None:
-        problems.append(unknown_entry(catalog.models, workload.model.id, "model.id", "model"))
+        problems.append(_unknown(catalog.models, workload.model.id, "model.id", "model"))
     else:
         problems.extend(_model_problems(workload, model))
     problems.extend(warnings.suppress_problems(workload))
-    problems.extend(_flag_owners(workload))
+    problems.extend(_name_problems(workload, catalog))
+    spoken = engine or catalog.engines["vllm"]
+    problems.extend(owned.problems(spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
         raise InputErrors(problems)
     quantisation = workload.model.quantisation or model.default_quantisation
@@ -162,39 +215,33 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
         engine,
         quantisation,
         _kv_bits(workload, model, quantisation),
+        owned.canonical(engine.version, workload.overrides.engine_flags),
     )
 
 
-OWNED_FLAGS = {
-    "tensor-parallel-size": "overrides.tensor_parallel",
-    "pipeline-parallel-size": "overrides.pipeline_parallel",
-    "max-num-seqs": "overrides.max_num_seqs",
-    "gpu-memory-utilization": "overrides.gpu_memory_utilization",
-    "max-model-len": "model.context",
-    "kv-cache-dtype": "model.kv_cache",
-    "quantization": "model.quantisation",
-    "served-model-name": "model.id",
-    "nnodes": "overrides.pipeline_parallel",
-    "node-rank": "overrides.pipeline_parallel",
-    "master-addr": "overrides.pipeline_parallel",
-    "headless": "overrides.pipeline_parallel",
-    "trust-remote-code": "the model's catalog entry",
-}
-"""Engine flags that other fields decide: given as flags they would bypass the memory arithmetic."""
+def _unknown(known: Mapping[str, Entry], name: str, path: str, what: str) -> Problem:
+    """As the catalog says it; a name that differs in case, or is part of one, is suggested too."""
+    problem = unknown_entry(known, name, path, what)
+    if "did you mean" in problem.rule:
+        return problem
+    low = name.lower()
+    inside = sorted((k for k in known if low in k.lower()), key=len)
+    hint = nearest(inside[0], inside) if inside else nearest(low, known)
+    return replace(problem, rule=problem.rule + hint)
 
 
-def _flag_owners(workload: Workload) -> list[Problem]:
-    return [
-        Problem(
-            f"overrides.engine_flags.{flag}",
-            f"must be decided by {OWNED_FLAGS[flag]}",
-            f'"{value}"',
-            "as a bare flag it would bypass the sizing that depends on it",
-            f"drop it and set {OWNED_FLAGS[flag]}",
+def _name_problems(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
+    """Namespaces that are somebody else's: a workload's namespace is labelled, guarded and cleaned up."""
+    taken = {o.namespace for entry in catalog.platforms.values() for o in entry.operators.values()}
+    name = workload.name
+    if name == "default" or name.startswith("kube-") or name in taken:
+        yield Problem(
+            "name",
+            "must not be a namespace of the cluster or of an operator",
+            f'"{name}"',
+            "the workload's namespace of this name would get its labels, quotas and network policies",
+            "choose another name",
         )
-        for flag, value in workload.overrides.engine_flags.items()
-        if flag in OWNED_FLAGS
-    ]
 
 
 def _kv_bits(workload: Workload, model: ModelEntry, quantisation: str) -> Literal[8, 16]:
@@ -266,8 +313,8 @@ def _model_problems(workload: Workload, model: ModelEntry) -> list[Problem]:
     return problems
 
 
-def _decide(stand: Stand, asked: Demand) -> Decided:
-    workload = stand.workload
+def _decide(stand: Stand) -> Decided:
+    workload, asked = stand.workload, demand(stand.workload)
     chosen = choose(stand, asked)
     if workload.site.target == "hosts" and chosen.candidate.shape.pp > 1:
         raise InputErrors(
@@ -401,11 +448,11 @@ def _deployment(decided: Decided) -> Deployment:
             requests_per_s=asked.requests_per_s,
             tokens_per_s=asked.output_tok_s,
             ttft_cutoff_ms=max(TTFT_CUTOFF_MS, slo.ttft_p95),
-            total_cutoff_ms=max(TOTAL_CUTOFF_MS, slo.e2e_p95),
+            total_cutoff_ms=decided.total_cutoff_ms,
         ),
         probes=vllm.probes(decided.load_s),
         resources=vllm.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
-        rollout=vllm.rollout(decided.load_s, decided.slots - decided.chosen.replicas),
+        rollout=vllm.rollout(decided.load_s, decided.slots - decided.chosen.replicas, decided.shutdown_s),
     )
 
 
@@ -430,7 +477,8 @@ def _serve(decided: Decided) -> vllm.Serve:
         kv_fp8=stand.kv_bits == 8,
         quantisation=candidate.shape.weights.engine_flag,
         trust_remote_code=stand.model.trust_remote_code,
-        extra=stand.workload.overrides.engine_flags,
+        shutdown_s=decided.shutdown_s,
+        extra=stand.flags,
     )
 
 
