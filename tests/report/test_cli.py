@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rackwright.cli import cmd_report, cmd_runbook
+from rackwright.cli import cmd_report, cmd_runbook, main
 from rackwright.errors import CannotRun, InputErrors, RackwrightError
 from rackwright.plan import Plan, save_plan
 from rackwright.render import render, template_names
@@ -91,6 +91,17 @@ def test_runbook(run: Path) -> None:
     answer = CliRunner().invoke(cmd_runbook.command, [str(run.with_name("plan.yaml")), "-o", str(target)])
     assert answer.exit_code == 0
     assert target.read_text(encoding="utf-8").startswith("# Bring-up")
+
+
+@pytest.mark.parametrize("target", ["plan.yaml/book.md", "made", "x" * 300 + "/book.md"])
+def test_a_runbook_that_cannot_be_written_is_one_clear_error(run: Path, target: str) -> None:
+    (run.parent / "made" / "inside").mkdir(parents=True)
+    before = sorted(run.parent.rglob("*"))
+    arguments = [str(run.with_name("plan.yaml")), "-o", str(run.parent / target)]
+    with pytest.raises(SystemExit) as caught:
+        main(["runbook", *arguments])
+    assert caught.value.code == 2
+    assert sorted(run.parent.rglob("*")) == before
 
 
 def test_a_template_that_is_not_there_is_named() -> None:
