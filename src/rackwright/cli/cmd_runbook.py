@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import click
 
-from rackwright.errors import CannotRun, Problem
+from rackwright.files import write_whole
 
 
 @click.command(name="runbook", help=__doc__)
@@ -25,26 +24,5 @@ def command(plan_file: Path, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    _write(output, text)
+    write_whole(output, text)
     click.echo(f"wrote {output}", err=True)
-
-
-def _write(output: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = output.with_name(f".{output.name}.part")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(output)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise CannotRun(
-            Problem(
-                str(output),
-                "must be a file that can be written",
-                error.strerror or str(error),
-                "the runbook was not written; what was there is unchanged",
-                "choose another file: rackwright runbook PLAN -o FILE",
-            )
-        ) from None
