@@ -131,3 +131,36 @@ def test_memory_for_less_than_one_context_is_called_that() -> None:
 def test_namespaces_of_others_are_refused(name: str) -> None:
     with pytest.raises(InputErrors, match="must not be a namespace"):
         size(workload(name=name), CATALOG)
+
+
+@pytest.mark.parametrize("dau", [10_000, 100_000, 1_000_000])
+def test_answers_of_one_token_need_no_more_nodes_than_longer_ones(dau: int) -> None:
+    nodes = [
+        len(size(workload(users__dau=dau, users__output_per_session=f"{n} tokens"), CATALOG).pools[0].nodes)
+        for n in (1, 50)
+    ]
+    assert nodes[0] <= nodes[1]
+
+
+def test_explanations_follow_the_overrides() -> None:
+    plan = size(
+        workload(
+            overrides={"thp": "madvise", "replicas": 20, "tensor_parallel": 8},
+            site={"inlet_outlet_delta": "40 C"},
+        ),
+        CATALOG,
+    )
+    said = {e.path: e.formula for e in plan.explanations}
+    pool = plan.pools[0].name
+    assert "THP madvise" in said[f"expectations.{pool}.os"]
+    assert "below 40 °C" in said[f"expectations.{pool}.power"]
+    for path in ("deployments[0].layout.replicas", "deployments[0].layout.tensor_parallel",
+                 "scaling[0].min_replicas"):  # fmt: skip
+        assert said[path].startswith("the override")
+
+
+def test_dotted_keys_stay_and_those_of_refused_flags_do_not() -> None:
+    plan = size(workload(overrides__engine_flags={"compilation_config.mode": 3}), CATALOG)
+    assert "--compilation-config.mode=3" in plan.deployments[0].engine.roles[0].args
+    with pytest.raises(InputErrors, match="not supported"):
+        size(workload(overrides__engine_flags={"kv_transfer_config.kv_role": "kv_both"}), CATALOG)

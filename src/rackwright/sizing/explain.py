@@ -327,10 +327,13 @@ def _layout(f: Facts) -> Iterator[Explanation]:
         "red line 2": f"{f.chosen.candidate.stream_share * 100:.1f} % of 70 %",
         "serving nodes": f.chosen.nodes,
     }
-    yield _entry(f"{where}.tensor_parallel", shape.tp, why + "; inside a node", inputs, OWN, at.evidence)
-    yield _entry(
-        f"{where}.pipeline_parallel", shape.pp, why + "; stages are whole nodes", inputs, OWN, at.evidence
-    )
+    overrides = f.stand.workload.overrides
+    for name, degree, given, limit in (
+        ("tensor_parallel", shape.tp, overrides.tensor_parallel, "; inside a node"),
+        ("pipeline_parallel", shape.pp, overrides.pipeline_parallel, "; stages are whole nodes"),
+    ):
+        formula = "the override, which keeps red lines 1 and 2 and the objectives" if given else why
+        yield _entry(f"{where}.{name}", degree, formula + limit, inputs, OWN, at.evidence)
     yield _entry(f"{where}.nodes_per_replica", shape.pp, "one node a pipeline stage", {"pp": shape.pp}, OWN)
     yield _entry(f"{where}.gpus_per_pod", shape.tp, "one pod a node of the replica", {"tp": shape.tp}, OWN)
     yield _entry(f"{where}.gpus_per_replica", shape.gpus, "TP × PP", {"tp": shape.tp, "pp": shape.pp}, OWN)
@@ -667,7 +670,9 @@ def _services(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "scaling[0].min_replicas",
         f.chosen.replicas,
-        "what the peak needs",
+        "the override, which carries the peak"
+        if f.stand.workload.overrides.replicas
+        else "what the peak needs",
         {"replicas": f.chosen.replicas},
         OWN,
     )
@@ -800,15 +805,16 @@ def _expectations(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.os",
         "see formula",
-        "THP never, idle states POLL and C1 only, governor performance, swap "
-        f"off, clock within {expectations.CLOCK_OFFSET_MS:g} ms",
+        f"THP {f.stand.workload.overrides.thp or 'never'}, idle states POLL and C1 only, governor "
+        f"performance, swap off, clock within {expectations.CLOCK_OFFSET_MS:g} ms",
         {},
         CHECKLIST,
     )
     yield _entry(
         f"{where}.power",
         f.stand.machine.full_load.value,
-        f"full load × {nodes.POWER_FACTOR} below the rack's rating; inlet to outlet below 15 °C",
+        f"full load × {nodes.POWER_FACTOR} below the rack's rating; inlet to outlet below "
+        f"{f.stand.workload.site.inlet_outlet_delta:g} °C",
         {"full load": f.stand.machine.full_load},
         CHECKLIST,
     )
