@@ -54,6 +54,7 @@ def edited(tmp_path: Path, path: str, value: Any, *, sealed: bool = False) -> Pa
         ("explanations.0.formula", "because", "explanations[0].formula"),
         ("explanations.0", ..., "explanations"),
         ("header.name", "other", "header.name"),
+        ("deployments.0.engine.version", "9.9.9", "deployments[0].engine.version"),
         ("header.generated_by", "me", "header.generated_by"),
         ("header.workload_digest", "0" * 64, "header.workload_digest"),
         ("header.catalog_digest", "0" * 64, "digest"),

@@ -145,7 +145,11 @@ def _red_lines(plan: Plan) -> Iterator[Problem]:
 def _flags(plan: Plan) -> Iterator[Problem]:
     for index, deployment in enumerate(plan.deployments):
         engine = deployment.engine
-        yield from vllm.flag_problems(engine.version, engine.roles, f"deployments[{index}].engine")
+        where = f"deployments[{index}].engine"
+        try:
+            yield from list(vllm.flag_problems(engine.version, engine.roles, where))
+        except InputErrors as error:
+            yield from (replace(p, where=where) for p in error.problems)
 
 
 def _refusals(plan: Plan) -> Iterator[Problem]:
