@@ -18,6 +18,7 @@ from checks import registry
 from checks.explain import explain, warnings
 from checks.local_hosts import InventoryHosts
 from checks.registry import Scope
+from checks.report.text import clean
 from checks.session import Session, Subject, first_items
 from checks.transport import Settings
 from rackwright.errors import RackwrightError
@@ -220,7 +221,8 @@ def _dead(request: pytest.FixtureRequest, run: Session, subject: Subject) -> Res
     if request.node.nodeid != first:
         pytest.skip(f"not measured: host unreachable, see {first.rpartition('::')[2]}")
     request.node.stash[RESULT] = run.unreached(subject.name)
-    pytest.fail(f"{subject.name} not reached: {capture.problem}; next: {capture.problem_next}", pytrace=False)
+    said = f"{subject.name} not reached: {capture.problem}; next: {capture.problem_next}"
+    pytest.fail(clean(said), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -74,6 +74,7 @@ class Options:
         captures: a directory of captures to judge instead of collecting.
         load: the load that readings of power and temperature must have been taken at.
         deadline_s: seconds a host may take; None gives each tier its own.
+        left_out: checks of tier 0 that the selection does not include.
     """
 
     network: Settings = field(default_factory=Settings)
@@ -82,6 +83,7 @@ class Options:
     captures: Path | None = None
     load: Load | None = None
     deadline_s: float | None = None
+    left_out: tuple[str, ...] = ()
 
 
 OnResult = Callable[[Result], None]
@@ -128,6 +130,23 @@ def select(
             )
         )  # fmt: skip
     return chosen
+
+
+def left_out(registry: Mapping[str, Check], selected: Iterable[Check]) -> tuple[str, ...]:
+    """The checks of tier 0, which a run makes unless told otherwise, that ``selected`` does not include."""
+    chosen = {item.id for item in selected}
+    return tuple(item.id for item in registry.values() if item.tier == 0 and item.id not in chosen)
+
+
+def left_out_hosts(plan: Plan, inventory: Inventory) -> tuple[str, ...]:
+    """The nodes of the plan that the inventory does not include."""
+    names = {host.name for host in inventory.hosts}
+    return tuple(n.name for pool in plan.pools for n in pool.nodes if n.name not in names)
+
+
+def oldest(captures: Iterable[Capture]) -> str:
+    """When the first of the captures was taken, where they say it."""
+    return min((c.started for c in captures if c.started), default="")
 
 
 def _matches(item: Check, pattern: str) -> bool:
@@ -209,6 +228,9 @@ class Bench:
             absent=tuple(n for n in planned if n not in names),
         )
         if not views:
+            judged = self._judge(item, subject, views=views, seen=views, context=context)
+            if judged.status is Status.NOT_APPLICABLE:
+                return judged
             outcome = could_not_measure(f"no host of {item.scope.value} {subject} was reached")
             return self._result(item, subject, pool, outcome, ())
         return self._judge(item, subject, views=views, seen=views, context=context)
@@ -320,6 +342,8 @@ def _evidence(item: Check, views: Sequence[HostView], *, detailed: bool) -> tupl
             if out is None:
                 continue
             text = (out.stdout if out.stdout.strip() else out.stderr).strip() if detailed else ""
+            if text.startswith("<?xml"):
+                text = ""  # its first lines never show the value that matters
             excerpt = text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + " …"
             prefix = f"{view.name}: " if len(views) > 1 else ""
             found.append(Evidence(command=prefix + command.shell, rc=out.rc, excerpt=excerpt))
@@ -531,6 +555,7 @@ class _Run:
 
     def _results(self) -> Results:
         per_host = sum(item.scope is Scope.HOST and item.id != REACHABLE for item in self.selected)
+        kept = str(self.options.captures or "")
         judged: dict[str, int] = {}
         for result in self.found:
             if result.scope == "host" and result.check != REACHABLE:
@@ -539,12 +564,15 @@ class _Run:
             plan=self.plan.header.name,
             plan_digest=self.plan.digest,
             inventory=self.inventory.source,
-            started=self.started,
+            started=(kept and oldest(self.captures.values())) or self.started,
             seconds=round(time.monotonic() - self.begin, 3),
             hosts=tuple(h.name for h in self.inventory.hosts),
             unreachable=dict(self.unreachable),
             not_measured={name: per_host - judged.get(name, 0) for name in (*self.unreachable, *self.pruned)},
             notes=tuple(self.notes),
+            captures=kept,
+            left_out_checks=self.options.left_out,
+            left_out_hosts=left_out_hosts(self.plan, self.inventory),
             results=tuple(self.found),
         )
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from checks.capture import Capture
 from checks.fleet import collect_all
 from checks.registry import Check, Scope
-from checks.runner import DEADLINES, REACHABLE, Bench, read_capture, scripts
+from checks.runner import (
+    DEADLINES,
+    REACHABLE,
+    Bench,
+    left_out,
+    left_out_hosts,
+    oldest,
+    read_capture,
+    scripts,
+)
 from checks.transport import Network, Settings
 from rackwright.inventory import Inventory
 from rackwright.plan import Plan
@@ -132,12 +141,15 @@ class Session:
             plan=self.plan.header.name,
             plan_digest=self.plan.digest,
             inventory=self.inventory.source,
-            started=self.started,
+            started=oldest(self._captures.values()) if self.kept and self._captures else self.started,
             seconds=round(time.monotonic() - self.begin, 3),
             hosts=tuple(dict.fromkeys(hosts)),
             unreachable=dead,
             not_measured={name: per_host.get(name, 0) for name in dead},
             notes=self.notes,
+            captures=str(self.kept or ""),
+            left_out_checks=left_out(self.registry, [s.check for s in self.selected]),
+            left_out_hosts=left_out_hosts(self.plan, self._hosts()),
             results=tuple(self.results),
         )
 

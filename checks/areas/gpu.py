@@ -291,7 +291,9 @@ def ecc_errors(view: HostView, want: int) -> Outcome:
 
     def judge(where: str, gpu: Gpu) -> Iterable[Finding]:
         value = gpu["ecc_uncorrected_volatile"]
-        if not is_number(value):
+        if gpu["ecc_current"] is False and not is_number(value):
+            yield unread(where, "ECC is off, so errors are not counted (see gpu-ecc)")
+        elif not is_number(value):
             yield absent(where, "uncorrectable errors", value)
         elif value > want:
             yield fault(where, f"{value:g} uncorrectable errors since the last reset")
@@ -307,7 +309,12 @@ def ecc_errors(view: HostView, want: int) -> Outcome:
            and g["ecc_uncorrected_aggregate"] > 0]  # fmt: skip
     note = f"errors before the last reset on {listing(old)}" if old and not found else ""
     worst = max((v for v in known if is_number(v)), default=None)
-    return verdict(found, actual=f"at most {_text(worst)} a GPU", expected=f"≤ {want}", message=note)
+    return verdict(
+        found,
+        actual="no count" if worst is None else f"at most {_text(worst)} a GPU",
+        expected=f"≤ {want}",
+        message=note,
+    )
 
 
 _REPAIRS = ("repair", "unrepairable")

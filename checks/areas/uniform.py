@@ -17,6 +17,7 @@ from checks.commands import (
     THP,
 )
 from checks.registry import Command, Scope, check, expectation
+from checks.report.text import plural
 from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
 from rackwright.plan import NotApplicable
@@ -215,7 +216,7 @@ def _difference(value: str, values: Sequence[str]) -> str:
 def summary(values: dict[str, list[str]]) -> str:
     counted = sorted(values.items(), key=lambda item: -len(item[1]))
     if len(counted) == 1:
-        return f"{counted[0][0][:60]} on {len(counted[0][1])} hosts"
+        return f"{counted[0][0][:60]} on {plural(len(counted[0][1]), 'host')}"
     return ", ".join(f"{len(hosts)} × {value[:40]}" for value, hosts in counted) or "nothing read"
 
 

@@ -140,6 +140,7 @@ class Report:
     unreachable: tuple[Unreachable, ...]
     not_checked: tuple[str, ...]
     notes: tuple[str, ...]
+    left_out: bool
     counts: tuple[tuple[str, int], ...]
     total: int
     checks: int
@@ -159,7 +160,7 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
         return _findings([r for r in judged if keep(r)], registry)
 
     failures = of(lambda r: r.status is Status.FAIL and r.blocking)
-    errors = of(lambda r: r.status is Status.ERROR)
+    errors = of(lambda r: r.status is Status.ERROR and not _follows(r))
     warnings = of(
         lambda r: (
             r.status in (Status.WARN, Status.FAIL) and not r.blocking and (r.check, r.subject) not in state
@@ -170,7 +171,10 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
     seen = {r.subject for r in judged}
     unseen = (h for h in results.hosts if h not in seen and h not in results.unreachable)
     not_checked = tuple(sorted(unseen, key=natural))
-    doubts = bool(errors or unreachable or not_checked or waiting or not judged)
+    partial = bool(results.left_out_checks or results.left_out_hosts)
+    doubts = bool(
+        partial or errors or any(map(_follows, judged)) or unreachable or not_checked or waiting or not judged
+    )
     verdict = Verdict.NOT_READY if failures else Verdict.INCOMPLETE if doubts else Verdict.READY
     report = Report(
         verdict=verdict,
@@ -187,13 +191,32 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
         open=waiting,
         unreachable=unreachable,
         not_checked=not_checked,
-        notes=tuple(one_line(n) for n in results.notes),
+        notes=(*_consequences(judged), *(one_line(n) for n in results.notes)),
+        left_out=partial,
         counts=_counts(judged, state),
         total=len(judged),
         checks=len({r.check for r in judged}),
         next=(),
     )
     return replace(report, next=_next(report, file))
+
+
+def _follows(result: Result) -> bool:
+    """Whether it only says that no host of a pool or rack was reached: the hosts themselves say why."""
+    return (
+        result.status is Status.ERROR
+        and result.scope != "host"
+        and result.message == f"no host of {result.scope} {result.subject} was reached"
+    )
+
+
+def _consequences(judged: list[Result]) -> tuple[str, ...]:
+    lost = [r for r in judged if _follows(r)]
+    if not lost:
+        return ()
+    groups = folded(sorted({f"{r.scope} {one_line(r.subject)}" for r in lost}), 80)
+    checks = plural(len({r.check for r in lost}), "check")
+    return (f"{checks} of {groups} not measured: no host of them was reached",)
 
 
 def open_readings(results: Iterable[Result]) -> set[tuple[str, str]]:
@@ -326,9 +349,18 @@ def _sentence(
         parts.append(f"{plural(len(waiting), 'check')} open until full load")
     if not results.results:
         parts.append("nothing was measured")
-    elif parts and not failures:
+    if results.left_out_checks:
+        parts.append(f"{plural(len(results.left_out_checks), 'check')} left out of this run")
+    if results.left_out_hosts:
+        nodes = plural(len(results.left_out_hosts), "node")
+        parts.append(f"{nodes} of the plan left out: {folded(map(one_line, results.left_out_hosts), 60)}")
+    if parts and not failures and results.results:
         parts.insert(0, "nothing failed")
-    return "; ".join(parts) or f"every check passed on {plural(len(results.hosts), 'host')}"
+    said = "; ".join(parts) or f"every check passed on {plural(len(results.hosts), 'host')}"
+    if results.captures:
+        taken = f"taken at {one_line(results.started)} " if results.started else ""
+        said += f"; judged from captures {taken}in {one_line(results.captures)}"
+    return said
 
 
 def _reach(findings: tuple[Finding, ...], results: Results) -> str:
@@ -358,6 +390,8 @@ def _next(report: Report, file: str) -> tuple[Step, ...]:
     if report.open:
         again = run + _only(report.open) + " --load full"
         steps.append(Step("put the hosts under full load, then take the open readings again", again))
+    if report.left_out:
+        steps.append(Step("run what was left out: every check on every node of the plan", run))
     if report.verdict is Verdict.READY:
         steps.append(
             Step("stand the plan up, then prove it under load", "pulumi preview --diff && pulumi up")

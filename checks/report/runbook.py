@@ -343,6 +343,10 @@ def _shells(check: Check, plan: Plan) -> list[str]:
     return out
 
 
+_FORBIDDEN = ("gpu.xid_fatal", "os.kernel_faults")
+"""Expectations that list what must not be found."""
+
+
 def _expected(check: Check, expectations: Any, plan: Plan) -> str:
     if check.scope is Scope.RACK and check.area == "power":
         terms = sorted({(r.power_factor, r.rating_w) for r in plan.racks()})
@@ -358,6 +362,8 @@ def _expected(check: Check, expectations: Any, plan: Plan) -> str:
         return "**missing in the plan**: the check will report an error"
     if isinstance(value, NotApplicable):
         return f"not applicable: {prose(value.not_applicable)}"
+    if check.expects in _FORBIDDEN and value:
+        return f"none of {code(show('', value))}"
     shown = code(show(check.expects.rpartition(".")[2], value))
     return f"{shown}: {prose(check.title)}" if isinstance(value, bool) else shown
 

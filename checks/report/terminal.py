@@ -64,10 +64,10 @@ class _Writer:
 
     def report(self, report: Report) -> Iterator[str]:
         yield from self._header(report)
+        yield from self._unreachable(report)
         for finding in report.blocking:
             yield ""
             yield from self._block(finding)
-        yield from self._unreachable(report)
         yield from self._section("Warnings (they do not block)", report.warnings, self._warning)
         yield from self._section("Open until full load", report.open, self._open)
         yield from self._notes(report)

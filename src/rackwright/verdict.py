@@ -124,7 +124,10 @@ class Results(_Frozen):
     """Everything one run established. One file, one schema; reports are views of it.
 
     ``not_measured`` counts, for a host that was not reached or was left out of later tiers, the checks that
-    gave no result; ``notes`` are remarks about the run itself.
+    gave no result; ``notes`` are remarks about the run itself. ``left_out_checks`` and ``left_out_hosts``
+    are the checks of tier 0 and the nodes of the plan that the run did not include: it says nothing about
+    them. ``captures`` names the directory whose kept captures were judged; ``started`` is then the time of
+    the oldest.
     """
 
     schema_: str = Field(default=RESULTS_SCHEMA, alias="schema")
@@ -137,6 +140,9 @@ class Results(_Frozen):
     unreachable: dict[str, str] = Field(default_factory=dict)
     not_measured: dict[str, int] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    captures: str = ""
+    left_out_checks: tuple[str, ...] = ()
+    left_out_hosts: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -12,6 +12,7 @@ import pytest
 
 from checks import registry
 from checks.capture import Capture, CommandOutput
+from checks.explain import explain
 from checks.registry import Check, Command, Scope
 from checks.runner import (
     Bench,
@@ -294,3 +295,24 @@ def test_a_command_key_is_one_command() -> None:
     for item in registry.load().values():
         for command in item.commands:
             assert keys.setdefault(command.key, command) == command
+
+
+def test_what_a_run_leaves_out_is_carried(tmp_path: Path) -> None:
+    options = replace(
+        keep(tmp_path, thp("gpu-01", started="2026-01-02T03:04:05+00:00")), left_out=("gpu-ecc",)
+    )
+    results = run(plan(), inventory("gpu-01"), [os_thp()], options)
+    assert results.left_out_checks == ("gpu-ecc",)
+    assert "gpu-01" not in results.left_out_hosts
+    assert (results.started, results.captures) == ("2026-01-02T03:04:05+00:00", str(options.captures))
+
+
+def test_what_was_not_read_has_no_remedy_and_no_escape_sequence() -> None:
+    check = os_thp()
+    unread = {"status": Status.ERROR, "message": "\x1b[2J\x00"}
+    result = judge(check, thp("gpu-01")).model_copy(update=unread)
+    text = explain(result, check)
+    assert check.remedy not in text
+    assert "  try      " in text
+    assert "\x1b" not in text
+    assert "\x00" not in text

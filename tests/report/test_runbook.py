@@ -99,3 +99,18 @@ def test_every_command_of_ours_exists() -> None:
     named = set(re.findall(r"^\s*rackwright ([a-z-]+)", runbook(plan(), REGISTRY), re.M))
     assert "preflight" in named
     assert named <= set(group.list_commands(click.Context(group)))
+
+
+def test_values_that_must_not_be_found_are_said_so() -> None:
+    from checks import registry
+
+    sized = multi()
+    (name, hot), *_ = sized.expectations.items()
+    found = {
+        "gpu": hot.gpu.model_copy(update={"xid_fatal": (48, 62)}),
+        "os": hot.os.model_copy(update={"kernel_faults": ("mce",)}),
+    }
+    expectations = {name: hot.model_copy(update=found)}
+    text = runbook(sized.model_copy(update={"expectations": expectations}), registry.load())
+    for name in ("log-xid", "log-hardware"):
+        assert "| none of `" in text.partition(f"### `{name}`")[2].partition("###")[0]

@@ -178,3 +178,43 @@ def test_check_names_from_a_file_never_reach_a_command() -> None:
 
 def test_the_plan_of_the_builder_is_the_one_of_the_results() -> None:
     assert results().plan_digest == plan().digest
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ({"left_out_checks": ("os-thp", "gpu-ecc")}, "nothing failed; 2 checks left out of this run"),
+        ({"left_out_hosts": ("gpu-07",)}, "nothing failed; 1 node of the plan left out: gpu-07"),
+    ],
+)
+def test_a_part_of_the_plan_is_never_ready(left_out: dict[str, tuple[str, ...]], words: str) -> None:
+    run = _run(_one(load=Load.FULL)).model_copy(update=left_out)
+    text = terminal.summary(run, registry=REGISTRY)
+    assert examine(run, REGISTRY).verdict is Verdict.INCOMPLETE
+    assert words in text
+    assert "pulumi up" not in text
+    assert run.exit_code == 0
+
+
+def test_kept_captures_are_named_with_their_time() -> None:
+    run = _run(_one(load=Load.FULL)).model_copy(update={"captures": "old", "started": "2026-01-02"})
+    assert "judged from captures taken at 2026-01-02 in old" in terminal.summary(run, registry=REGISTRY)
+
+
+def test_what_follows_from_an_unreachable_host_is_one_line() -> None:
+    base = _one(Status.ERROR)
+    lost = [
+        base.model_copy(
+            update={
+                "check": name,
+                "scope": "pool",
+                "subject": "hot",
+                "message": "no host of pool hot was reached",
+            }
+        )
+        for name in ("gpu-ecc", "os-thp")
+    ]
+    report = examine(_run(*lost), REGISTRY)
+    assert report.errors == ()
+    assert report.notes == ("2 checks of pool hot not measured: no host of them was reached",)
+    assert report.verdict is Verdict.INCOMPLETE

@@ -109,6 +109,7 @@ def _run(
         captures=captures,
         load=Load(load) if load else None,
         deadline_s=timeout,
+        left_out=runner.left_out(known, selected),
     )
     progress = Progress(len(inventory.hosts), quiet=quiet)
     progress.start(len(selected), captures)
@@ -175,9 +176,12 @@ class Progress:
         self._counter = sys.stderr.isatty() and not quiet
 
     def start(self, checks: int, captures: Path | None) -> None:
+        from checks.report.text import plural
+
         if not self._quiet:
             verb = f"judging the captures in {captures}" if captures else "collecting"
-            click.echo(f"{self._total} hosts, {checks} checks: {verb}", err=True)
+            hosts, items = plural(self._total, "host"), plural(checks, "check")
+            click.echo(f"{hosts}, {items}: {verb}", err=True)
         self._count()
 
     def host(self, capture: Capture, results: Sequence[Result]) -> None:
