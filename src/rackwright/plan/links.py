@@ -47,7 +47,7 @@ def _at_least(where: str, value: float, least: float = 1) -> Iterator[Problem]:
 
 
 def _present(plan: Plan) -> Iterator[Problem]:
-    for section in ("sites", "pools", "deployments"):
+    for section in ("sites", "pools"):
         if not getattr(plan, section):
             yield _problem(section, "must have an entry", "none")
 
