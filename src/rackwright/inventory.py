@@ -24,8 +24,11 @@ from rackwright.plan import Plan, Pool
 from rackwright.yamlio import read_text
 
 _SUFFIXES = ("children", "vars")
-_NAME = re.compile(r"^(?:[A-Za-z0-9][\w.-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$")
-_GROUP = re.compile(r"^[^\s\[\]:]+$")
+_NAME = re.compile(r"^(?:[A-Za-z0-9][\w.-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$", re.ASCII)
+_GROUP = re.compile(r"^[^\s\[\]:='\"]+$")
+_KEY = re.compile(r"^[\w.-]+$")
+_ENDPOINT = re.compile(r"[A-Za-z0-9._:%@][A-Za-z0-9._:%@-]*")
+_JUMP = re.compile(r"[A-Za-z0-9._:%@/\[][A-Za-z0-9._:%@/\[\]-]*")
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _WRITE = "write one: rackwright inventory plan.yaml -o hosts.ini"
 
@@ -44,7 +47,7 @@ class Host:
     key_file: str | None = None
     known_hosts: str | None = None
     proxy_jump: str | None = None
-    vars: Mapping[str, str] = field(default_factory=dict)
+    vars: Mapping[str, str] = field(default_factory=dict, repr=False)
     groups: tuple[str, ...] = ()
     pool: str = ""
     rack: str = ""
@@ -131,7 +134,7 @@ def load_inventory(path: Path, *, plan: Path | None = None) -> Inventory:
 
 def _line_of(problem: Problem) -> int:
     tail = problem.where.rpartition(":")[2]
-    return int(tail) if tail.isdigit() else 0
+    return int(tail) if _decimal(tail) else 0
 
 
 def _read(text: str, source: str) -> _File:
@@ -149,7 +152,7 @@ def _read(text: str, source: str) -> _File:
             file.problem(
                 number,
                 "values are plain text",
-                _without_secrets(line),
+                _line_shown(line, host=kind != "vars"),
                 "templates are evaluated by Ansible only",
                 "write the value itself",
             )
@@ -168,13 +171,16 @@ def _section(file: _File, text: str, number: int) -> tuple[_Group, str]:
         file.problem(
             number,
             "a section is [group], [group:children] or [group:vars]" + nearest(suffix, _SUFFIXES),
-            f"[{text}]",
+            f"[{_clipped(text)}]",
             "its lines could not be read",
         )
         return file.group("ungrouped", 0), "skip"
     if not _GROUP.match(name):
         file.problem(
-            number, "a group has a name without blanks", f"[{text}]", "nothing could refer to the group"
+            number,
+            "a group has a name without blanks",
+            f"[{_clipped(text)}]",
+            "nothing could refer to the group",
         )
         return file.group("ungrouped", 0), "skip"
     group = file.group(name, 0)
@@ -189,7 +195,10 @@ def _child_line(file: _File, group: _Group, line: str, number: int) -> None:
     name = _without_comment(line)
     if not _GROUP.match(name):
         file.problem(
-            number, "a line under :children is one group name", f'"{line}"', "the group would stay empty"
+            number,
+            "a line under :children is one group name",
+            _line_shown(line, host=False),
+            "the group would stay empty",
         )
         return
     group.children.setdefault(name, number)
@@ -197,12 +206,15 @@ def _child_line(file: _File, group: _Group, line: str, number: int) -> None:
 
 def _vars_line(file: _File, group: _Group, line: str, number: int) -> None:
     key, equals, value = line.partition("=")
-    if not equals or not key.strip():
+    if not equals or not _KEY.match(key.strip()):
         file.problem(
-            number, "a line under :vars is key=value", _without_secrets(line), "the value would be lost"
+            number,
+            "a line under :vars is key=value",
+            _line_shown(line, host=False),
+            "the value would be lost",
         )
         return
-    text = _value(file, value.strip(), number)
+    text = _value(file, value.strip(), number, key.strip())
     if text is None:
         return
     name = key.strip()
@@ -210,19 +222,19 @@ def _vars_line(file: _File, group: _Group, line: str, number: int) -> None:
         file.problem(
             number,
             f"{name} must have one value in [{group.name}:vars]",
-            _without_secrets(f"{name}={text}") + f", after a line with {name} above it",
+            _pair_shown(name, text) + f", after a line with {name} above it",
             "it would be unclear which one holds",
             "remove one",
         )
     group.vars[name] = text
 
 
-def _value(file: _File, text: str, number: int) -> str | None:
+def _value(file: _File, text: str, number: int, key: str) -> str | None:
     """A value without its quotes and comment; None (and a problem) where a quote is not closed."""
     if text[:1] in ("'", '"'):
         closed = re.match(r"""^("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*([#;].*)?$""", text)
         if not closed:
-            _unterminated(file, text, number)
+            _unterminated(file, f'"{key}=…"', number)
             return None
         try:
             return str(ast.literal_eval(closed[1]))
@@ -231,21 +243,46 @@ def _value(file: _File, text: str, number: int) -> str | None:
     return _without_comment(text)
 
 
-def _unterminated(file: _File, text: str, number: int) -> None:
+def _unterminated(file: _File, shown: str, number: int) -> None:
     file.problem(
         number,
         "a quoted value must end with its quote",
-        _without_secrets(text),
+        shown,
         "the rest of the line is part of it",
     )
 
 
-_SECRET = re.compile(r"((?:pass|secret|token)[\w-]*\s*[= ]).*", re.IGNORECASE)
+_SHOWN = frozenset(
+    ("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_user",
+     "ansible_ssh_user", "ansible_connection", "plan", "pool", "rack")
+)  # fmt: skip
+"""Keys whose values may stand in a message. Any other value may be a password, whatever its key is called."""
+
+_HEAD = re.compile(r"""^([^\s=:'"{]+)\s*([=:]?)""")
+_FIRST_KEY = re.compile(r"^[^\s=:'\"{]+\s+([a-z][a-z0-9_]*)=(?=[^=\s])")
 
 
-def _without_secrets(text: str) -> str:
-    shown = _SECRET.sub(r"\1…", text)
-    return f'"{shown}"'
+def _line_shown(line: str, *, host: bool) -> str:
+    """What of a line may stand in a message: a host's name and the key after it, or a key; never a value."""
+    head = _HEAD.match(line)
+    if not head or (head[0] == line and not host):
+        return "a word (not shown)"
+    if host and (key := _FIRST_KEY.match(line)):
+        return f'"{head[1]} {key[1]}=…"'
+    return f'"{head[1]}{head[2] or " "}…"'
+
+
+def _pair_shown(key: str, value: str) -> str:
+    return f'"{key}={_clipped(value) if key in _SHOWN else "…"}"'
+
+
+def _clipped(value: str) -> str:
+    """A value that may be shown, up to where another key, or a quote, begins in it."""
+    return re.sub(r"""(?:\s+[\w.-]+\s*[=:]|[='"]).*""", "…", value, flags=re.DOTALL)
+
+
+def _decimal(text: str, digits: int = 9) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= digits
 
 
 def _without_comment(text: str) -> str:
@@ -257,18 +294,27 @@ def _host_line(file: _File, group: _Group, line: str, number: int) -> None:
     if not words:
         return
     pairs: dict[str, tuple[str, int]] = {}
+    before, strays = _line_shown(words[0], host=True).strip('" …'), list[str]()
     for word in words[1:]:
         key, equals, value = word.partition("=")
-        if not equals or not key:
-            file.problem(
-                number,
-                "after the host's name come key=value pairs",
-                _without_secrets(word),
-                "it would mean nothing",
-            )
+        if not equals or not _KEY.match(key):
+            strays.append(before)
             continue
         pairs[key] = (value, number)
+        before = f"{key}=…" if re.match(r"^[a-z]\w*$", key) and not strays else "a pair"
+    if strays:
+        more = f", and {len(strays) - 1} more" if strays[1:] else ""
+        file.problem(
+            number,
+            "after the host's name come key=value pairs",
+            f"a word (not shown) after {strays[0]}{more}",
+            "it would mean nothing",
+            "mend that line; a value with blanks stands in quotes",
+        )
     pattern, port = _split_port(words[0])
+    if port and not _port_number(port):
+        file.problem(number, "a port is a number from 1 to 65535", _line_shown(words[0], host=True), _NO_PORT)
+        return
     if port:
         pairs.setdefault("ansible_port", (port, number))
     for name in _expand(file, pattern, number):
@@ -282,13 +328,13 @@ def _split(file: _File, line: str, number: int) -> list[str]:
     try:
         return list(lexer)
     except ValueError:
-        _unterminated(file, line, number)
+        _unterminated(file, _line_shown(line, host=True), number)
         return []
 
 
 def _split_port(pattern: str) -> tuple[str, str]:
     """``name:22`` is a name and a port; an IPv6 address and a range also hold colons."""
-    found = re.match(r"^((?:[^\[\]:]|\[[^\[\]]*\])+):(\d+)$", pattern)
+    found = re.match(r"^((?:[^\[\]:]|\[[^\[\]]*\])+):([0-9]+)$", pattern)
     return (found[1], found[2]) if found else (pattern, "")
 
 
@@ -300,7 +346,7 @@ def _expand(file: _File, pattern: str, number: int) -> list[str]:
         file.problem(
             number,
             "a host's name is letters, digits, dots, dashes and underscores",
-            f'"{pattern}"',
+            _name_shown(pattern),
             "it names files and report entries",
         )
         return []
@@ -309,7 +355,7 @@ def _expand(file: _File, pattern: str, number: int) -> list[str]:
         file.problem(
             number,
             "a range is [01:16], [a:f] or [0:10:2], ascending",
-            f'"[{found[1]}]"',
+            f'"[{_clipped(found[1])}]"' if not re.search("[='\"]", pattern) else _name_shown(pattern),
             "the hosts it stands for are unknown",
         )
         return []
@@ -317,15 +363,19 @@ def _expand(file: _File, pattern: str, number: int) -> list[str]:
     return [name for value in values for name in _expand(file, f"{head}{value}{tail}", number)]
 
 
+def _name_shown(pattern: str) -> str:
+    return f'"{pattern}"' if not re.search("[='\":]", pattern) else _line_shown(pattern, host=True)
+
+
 def _range(text: str) -> list[str] | None:
     parts = text.split(":")
-    if len(parts) not in (2, 3) or (len(parts) == 3 and not parts[2].isdigit()):
+    if len(parts) not in (2, 3) or (len(parts) == 3 and not _decimal(parts[2])):
         return None
     step = int(parts[2]) if len(parts) == 3 else 1
     first, last = parts[0] or "0", parts[1]
     if step < 1:
         return None
-    if first.isdigit() and last.isdigit():
+    if _decimal(first) and _decimal(last):
         width = len(first) if first.startswith("0") and len(first) > 1 else 0
         if (width and len(last) != len(first)) or int(first) > int(last) or int(last) - int(first) > 99_999:
             return None
@@ -356,7 +406,7 @@ def _add_host(
             file.problem(
                 number,
                 f"{name} must have one value of {key}",
-                _without_secrets(f"{key}={value}") + f", another at line {before[1]}",
+                _pair_shown(key, value) + f", another at line {before[1]}",
                 "it would be unclear which one holds",
                 "remove one",
             )
@@ -488,11 +538,19 @@ def _port(file: _File, values: Mapping[str, str], entry: _HostLine) -> int | Non
     text = values.get(key)
     if text is None:
         return None
-    if text.isdigit() and 0 < int(text) < 65536:
-        return int(text)
+    if number := _port_number(text):
+        return number
     line = entry.vars[key][1] if key in entry.vars else entry.line
-    file.problem(line, f"{key} is a number from 1 to 65535", f'"{text}"', "no connection could be made")
+    file.problem(line, f"{key} is a number from 1 to 65535", f'"{_clipped(text)}"', _NO_PORT)
     return None
+
+
+_NO_PORT = "no connection could be made"
+
+
+def _port_number(text: str) -> int:
+    """0 where it is none."""
+    return int(text) if _decimal(text, 5) and int(text) < 65536 else 0
 
 
 def _refuse(file: _File, values: Mapping[str, str], line: int) -> None:
@@ -505,12 +563,26 @@ def _refuse(file: _File, values: Mapping[str, str], line: int) -> None:
                 "hosts are reached with keys; a password in a file is known to everybody who reads it",
                 "remove it; use ansible_ssh_private_key_file or an ssh agent",
             )
+    for key in ("ansible_host", "ansible_ssh_host", "ansible_user", "ansible_ssh_user"):
+        if values.get(key) and not _ENDPOINT.fullmatch(values[key]):
+            file.problem(
+                line,
+                f"{key} holds letters, digits and . _ : % @ - only, and does not begin with -",
+                f'"{key}=…" with {_offending(values[key])}',
+                "ssh configurations hand it to a shell, which would run what it holds",
+            )
     connection = values.get("ansible_connection", "ssh")
     if connection not in ("ssh", "smart", "paramiko", "paramiko_ssh"):
         file.problem(
-            line, "ansible_connection is ssh", f'"{connection}"', "hosts are reached over SSH only",
+            line, "ansible_connection is ssh", f'"{_clipped(connection)}"', "hosts are reached over SSH only",
             "remove it or the host",
         )  # fmt: skip
+
+
+def _offending(value: str) -> str:
+    """The first character that makes an address or a user unfit."""
+    bad = re.search(r"[^A-Za-z0-9._:%@-]", value)
+    return f"the character {bad[0]!r}" if bad else 'a leading "-"'
 
 
 def _ssh_args(file: _File, values: Mapping[str, str], line: int) -> tuple[str | None, str | None]:
@@ -519,19 +591,35 @@ def _ssh_args(file: _File, values: Mapping[str, str], line: int) -> tuple[str | 
     for key in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
         for written, value in _ssh_options(values.get(key, "")):
             name = written.lower()
-            if name in ("userknownhostsfile", "proxyjump"):
+            if name == "proxyjump" and not all(_JUMP.fullmatch(hop.strip()) for hop in value.split(",")):
+                file.problem(
+                    line,
+                    "ProxyJump is [user@]host[:port], or several with commas between",
+                    f'"{key}=…" with another ProxyJump (not shown)',
+                    "ssh would take it for an option or hand it to a shell",
+                )
+            elif name in ("userknownhostsfile", "proxyjump"):
                 options.setdefault(name, value)
             elif name not in _HARMLESS and (name, value) != ("stricthostkeychecking", "yes"):
                 file.problem(
                     line,
                     f"{key} may hold -o UserKnownHostsFile=… and -o ProxyJump=… only",
-                    f'"{written} {value}"'.replace(' "', '"'),
+                    _option_shown(written, value),
                     "an ssh option that is silently dropped would make a different connection",
                     "put it into ~/.ssh/config, which is honoured"
                     if name != "stricthostkeychecking"
                     else f"host keys are always checked; record them: rackwright enrol --hosts {file.source}",
                 )
     return options.get("userknownhostsfile"), options.get("proxyjump")
+
+
+def _option_shown(written: str, value: str) -> str:
+    """An option without its value: a ProxyCommand or a SetEnv may hold a password."""
+    if value and re.fullmatch(r"[A-Za-z]+", written):
+        return f'"{written} …"'
+    if re.match(r"-[A-Za-z]", written):
+        return f'"{written[:2]}"' if len(written) == 2 else f'"{written[:2]}…"'
+    return "a word (not shown)"
 
 
 _HARMLESS = frozenset(
@@ -565,7 +653,7 @@ def _plan_path(file: _File, path: Path, ancestors: Mapping[str, list[str]]) -> P
         file.problem(
             0,
             "must name one plan",
-            listing(sorted(named)),
+            listing(sorted(_clipped(name) for name in named)),
             "one run proves one plan",
             "keep plan= in [all:vars]",
         )
@@ -584,9 +672,9 @@ def _plan_path(file: _File, path: Path, ancestors: Mapping[str, list[str]]) -> P
         file.problem(
             0,
             "plan= must be a file (relative to the inventory)",
-            str(plan),
+            _clipped(str(plan)),
             "the expected values of every check stand in it",
-            f"rackwright size WORKLOAD.yaml -o {plan}",
+            f"rackwright size WORKLOAD.yaml -o {_clipped(str(plan))}",
         )
     return plan
 
@@ -647,7 +735,7 @@ class _Binder:
         why = "the expected values are those of its pool"
         if named and named not in self.pools:
             rule = "pool= must be a pool of the plan" + nearest(named, self.pools)
-            self._problem(host, rule, f'"{named}"', why, self.known)
+            self._problem(host, rule, f'"{_clipped(named)}"', why, self.known)
             return None
         groups = [g for g in host.groups if g in self.pools]
         owned = [self.owner[host.name]] if host.name in self.owner else []
@@ -677,11 +765,11 @@ class _Binder:
         if named and named not in self.racks:
             rule = "rack= must be a rack of the plan" + nearest(named, self.racks)
             known = f"the plan's racks are: {listing(sorted(self.racks)) or 'none'}"
-            self._problem(host, rule, f'"{named}"', "its power rating stands in the plan", known)
+            self._problem(host, rule, f'"{_clipped(named)}"', "its power rating stands in the plan", known)
         elif named and planned and named != planned:
             rule = f"the plan has this node in rack {planned}"
             why = "the rack's power would be summed wrongly"
-            self._problem(host, rule, f"rack={named}", why, "remove rack=, or size again")
+            self._problem(host, rule, f"rack={_clipped(named)}", why, "remove rack=, or size again")
         elif not named and planned is None:
             rule = f"must be a node of pool {pool.name} in the plan" + nearest(host.name, self.owner)
             why = "a host that the plan does not know stands in no rack"
