@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import csv
 import re
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Any
 
-from checks.parsers._core import NA, Facts, Reading, parser, shorten
+from checks.parsers._core import NA, Facts, Problem, Reading, parser, shorten
 from checks.parsers._errors import error_code, nothing_read
 from checks.parsers._values import na, to_number
 
@@ -78,6 +80,7 @@ def parse_dcmi(text: str) -> Reading:
 
 _DATE = re.compile(r"^(?:\d{1,2}/\d{1,2}/\d{2,4}|\d{4}-\d\d-\d\d|Pre-Init.*)$", re.I)
 _READING = re.compile(r"^(-?\d+(?:[.,]\d+)?)\s*(%|percent|[A-Za-z][A-Za-z /]*?)?\s*(?:,\s*(.*))?$")
+_LONGEST_CELL = 200
 _ABSENT = {"no reading", "na", "n/a", "not readable", "disabled", "not available", "unspecified", "ns"}
 _BAD_STATUS = {"cr", "nr", "lcr", "ucr", "lnr", "unr", "critical", "failed", "non-recoverable"}
 _BAD_TEXT = re.compile(
@@ -100,7 +103,7 @@ def _measured(text: str) -> tuple[Any, str | None]:
     absent = _absent(text)
     if absent:
         return absent, None
-    match = _READING.match(text)
+    match = _READING.match(text) if len(text) <= _LONGEST_CELL else None
     if match:
         return to_number(match.group(1)), (match.group(2) or "").strip() or None
     return text, None
@@ -232,17 +235,37 @@ def parse_sensors(text: str) -> Reading:
         nothing_read(reading, text, "BMC sensors")
         return reading
     reading.facts["sensors"] = sensors
-    for sensor, kind in zip(sensors, types, strict=False):
-        _sensor_problem(reading, sensor, kind, text)
+    remarks = _remarks({sensor["name"] for sensor in sensors}, lines)
+    found = {
+        problem: None
+        for sensor, kind in zip(sensors, types, strict=False)
+        if (problem := _sensor_problem(sensor, kind, remarks.get(sensor["name"], "")))
+    }
+    reading.problems.extend(found)
     return reading
 
 
-def _sensor_problem(reading: Reading, sensor: Facts, kind: str, text: str) -> None:
+def _remarks(names: Iterable[str], lines: list[str]) -> dict[str, str]:
+    """The first line that begins with a name and says something bad, of each name that has one.
+
+    Sorted, the lines that begin with a name stand together: none is looked at for a name it is not of.
+    """
+    bad = sorted((line, number) for number, line in enumerate(lines) if _BAD_TEXT.search(line))
+    found: dict[str, str] = {}
+    for name in names:
+        first = len(lines)
+        for at in range(bisect_left(bad, (name, -1)), len(bad)):
+            if not bad[at][0].startswith(name):
+                break
+            first = min(first, bad[at][1])
+        if first < len(lines):
+            found[name] = lines[first]
+    return found
+
+
+def _sensor_problem(sensor: Facts, kind: str, remark: str) -> Problem | None:
     status = str(sensor["status"] or "")
     words = [status, sensor["value"] if isinstance(sensor["value"], str) else ""]
-    remark = next(
-        (line for line in text.split("\n") if line.startswith(sensor["name"]) and _BAD_TEXT.search(line)), ""
-    )
     bad = status.lower() in _BAD_STATUS or any(_BAD_TEXT.search(word) for word in words) or remark
     if kind == "Power Supply" and set(status.split(", ")) - {
         "OK",
@@ -252,10 +275,11 @@ def _sensor_problem(reading: Reading, sensor: Facts, kind: str, text: str) -> No
         "",
     }:
         bad = True
-    if bad:
-        value = sensor["value"].reason if isinstance(sensor["value"], NA) else sensor["value"]
-        text = remark.strip() or f"{sensor['name']}: {value} {sensor['unit'] or ''} status {status}"
-        reading.problem("bmc-sensors", sensor["name"], shorten(text))
+    if not bad:
+        return None
+    value = sensor["value"].reason if isinstance(sensor["value"], NA) else sensor["value"]
+    text = remark.strip() or f"{sensor['name']}: {value} {sensor['unit'] or ''} status {status}"
+    return Problem("bmc-sensors", sensor["name"], shorten(text))
 
 
 # --- system event log ---------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = "</nvidia_smi_log>"
-_GPU_ELEMENT = re.compile(r"<gpu id=.*?</gpu>", re.S)
+_GPU_START, _GPU_END = "<gpu id=", "</gpu>"
+_MOST_GPUS = 256  # no host holds as many; a longer text is damaged or made up
 
 # Elements that are printed whole where they are printed: their children, one of each tuple.
 _WHOLE: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -282,7 +283,8 @@ def _flags(gpu: _Gpu) -> dict[str, str | None]:
 def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, list[ElementTree.Element]]:
     """The root, if the document is whole, and the GPU elements that are."""
     lowered = text.lower()
-    if "<!entity" in lowered or ("<!doctype" in lowered and re.search(r"<!doctype[^>]*\[", lowered)):
+    subset = any("[" in part[part.find("<!doctype") :] for part in lowered.split(">") if "<!doctype" in part)
+    if "<!entity" in lowered or subset:
         reading.unknown("a document type with entities or an internal subset is not read")
         return None, []
     try:
@@ -291,16 +293,28 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
         reading.truncated(f"the XML is cut or damaged: {error}")
     else:
         if root.tag == "nvidia_smi_log":
-            return root, root.findall("gpu")
+            return root, _not_too_many(reading, root.findall("gpu"))
         reading.unknown(f"the root element is {root.tag}")
         return None, []
     whole: list[ElementTree.Element] = []
-    for match in _GPU_ELEMENT.finditer(text):
+    end = 0
+    while len(whole) <= _MOST_GPUS:
+        start = text.find(_GPU_START, end)
+        close = text.find(_GPU_END, start) if start >= 0 else -1
+        if close < 0:
+            break
+        end = close + len(_GPU_END)
         try:
-            whole.append(ElementTree.fromstring(match.group(0)))  # noqa: S314
+            whole.append(ElementTree.fromstring(text[start:end]))  # noqa: S314
         except (ElementTree.ParseError, ValueError):
             continue
-    return None, whole
+    return None, _not_too_many(reading, whole)
+
+
+def _not_too_many(reading: Reading, elements: list[ElementTree.Element]) -> list[ElementTree.Element]:
+    if len(elements) > _MOST_GPUS:
+        reading.unknown(f"more than {_MOST_GPUS} gpu elements; the rest is not read")
+    return elements[:_MOST_GPUS]
 
 
 def _head_text(root: ElementTree.Element | None, text: str, tag: str) -> str | None:
