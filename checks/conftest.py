@@ -212,16 +212,22 @@ def verdict(request: pytest.FixtureRequest) -> Result:
 
 def _dead(request: pytest.FixtureRequest, run: Session, subject: Subject) -> Result | None:
     """A host that was not reached has one result; its other items are skipped and say where to look."""
-    if subject.check.scope is not Scope.HOST:
-        return None
-    capture = run.captures()[subject.name]
-    if not capture.problem:
-        return None
-    first = run.first_of[subject.name]
-    if request.node.nodeid != first:
-        pytest.skip(f"not measured: host unreachable, see {first.rpartition('::')[2]}")
-    request.node.stash[RESULT] = run.unreached(subject.name)
-    said = f"{subject.name} not reached: {capture.problem}; next: {capture.problem_next}"
+    if subject.check.scope is Scope.HOST:
+        host = subject.name
+        if not run.captures()[host].problem:
+            return None
+        first = run.first_of[host]
+        if request.node.nodeid != first:
+            pytest.skip(f"not measured: host unreachable, see {first.rpartition('::')[2]}")
+    else:
+        node = request.node.nodeid
+        mine = [h for h in run.lost_members(subject) if run.reported_by.setdefault(h, node) == node]
+        if not mine:
+            return None
+        host = mine[0]
+    capture = run.captures()[host]
+    request.node.stash[RESULT] = run.unreached(host)
+    said = f"{host} not reached: {capture.problem}; next: {capture.problem_next}"
     pytest.fail(clean(said), pytrace=False)
 
 

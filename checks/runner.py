@@ -473,12 +473,14 @@ class _Run:
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.begin = time.monotonic()
         path = options.results_dir / "results.jsonl" if options.results_dir else None
+        self.done = False
         self.journal = Journal(path, self._results())
 
     def go(self) -> Results:
         try:
             for tier in sorted({item.tier for item in self.selected}):
                 self._tier([item for item in self.selected if item.tier == tier], tier)
+            self.done = True
         except KeyboardInterrupt:
             self.notes.append("interrupted: what had come in by then")
             raise InterruptedRunError(self._results()) from None
@@ -517,7 +519,7 @@ class _Run:
         if capture.host in self.captures and self.options.results_dir and not capture.problem:
             before = read_capture(self.options.results_dir / "captures", capture.host)
             capture = capture.model_copy(update={"outputs": {**before.outputs, **capture.outputs}})
-        if self.options.results_dir:
+        if self.options.results_dir and self.options.captures is None:
             capture.write(self.options.results_dir / "captures")
         if capture.problem:
             self.unreachable[capture.host] = capture.problem
@@ -568,6 +570,7 @@ class _Run:
             seconds=round(time.monotonic() - self.begin, 3),
             hosts=tuple(h.name for h in self.inventory.hosts),
             unreachable=dict(self.unreachable),
+            complete=self.done,
             not_measured={name: per_host - judged.get(name, 0) for name in (*self.unreachable, *self.pruned)},
             notes=tuple(self.notes),
             captures=kept,
@@ -589,7 +592,10 @@ def read_capture(directory: Path, host: str) -> Capture:
     """A kept capture; one that is missing or unreadable is a host that was not reached."""
     path = directory / f"{host}.json"
     try:
-        return Capture.read(path)
+        capture = Capture.read(path)
+        if capture.host == host:
+            return capture
+        problem = f"{path} is a capture of {capture.host!r}"
     except OSError:
         problem = f"no capture of this host in {directory}"
     except ValueError as error:

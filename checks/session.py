@@ -57,6 +57,7 @@ class Session:
     notes: tuple[str, ...] = ()
     selected: list[Subject] = field(default_factory=list)
     first_of: dict[str, str] = field(default_factory=dict)
+    reported_by: dict[str, str] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     begin: float = field(default_factory=time.monotonic)
@@ -92,6 +93,11 @@ class Session:
         if subject.check.scope is Scope.HOST:
             return self.bench.judge_host(subject.check, self.bench.view(self.captures()[subject.name]))
         return self.bench.judge_group(subject.check, subject.name, self.captures())
+
+    def lost_members(self, subject: Subject) -> list[str]:
+        """Hosts of a pool or rack that were not reached and have no item of their own in this run."""
+        members = (h for h in self._hosts().hosts if subject.name in (h.pool, h.rack))
+        return [h.name for h in members if self.captures()[h.name].problem and h.name not in self.first_of]
 
     def unreached(self, host: str) -> Result:
         check = self.registry[REACHABLE]
@@ -137,13 +143,16 @@ class Session:
             if subject.check.scope is Scope.HOST and subject.check.id != REACHABLE:
                 per_host[subject.name] = per_host.get(subject.name, 0) + 1
         hosts = [s.name for s in self.selected if s.check.scope is Scope.HOST]
+        reported = {(r.check, r.subject) for r in self.results}
+        asked = {(s.check.id, s.name) for s in self.selected if s.name not in dead}
         return Results(
             plan=self.plan.header.name,
             plan_digest=self.plan.digest,
             inventory=self.inventory.source,
             started=oldest(self._captures.values()) if self.kept and self._captures else self.started,
             seconds=round(time.monotonic() - self.begin, 3),
-            hosts=tuple(dict.fromkeys(hosts)),
+            hosts=tuple(dict.fromkeys([*hosts, *dead])),
+            complete=bool(dead) or asked <= reported,
             unreachable=dead,
             not_measured={name: per_host.get(name, 0) for name in dead},
             notes=self.notes,

@@ -173,7 +173,14 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
     not_checked = tuple(sorted(unseen, key=natural))
     partial = bool(results.left_out_checks or results.left_out_hosts)
     doubts = bool(
-        partial or errors or any(map(_follows, judged)) or unreachable or not_checked or waiting or not judged
+        not results.complete
+        or partial
+        or errors
+        or any(map(_follows, judged))
+        or unreachable
+        or not_checked
+        or waiting
+        or not judged
     )
     verdict = Verdict.NOT_READY if failures else Verdict.INCOMPLETE if doubts else Verdict.READY
     report = Report(
@@ -347,6 +354,8 @@ def _sentence(
         parts.append(f"{plural(len(not_checked), 'host')} not checked")
     if waiting:
         parts.append(f"{plural(len(waiting), 'check')} open until full load")
+    if not results.complete:
+        parts.append("the run ended before every verdict was in")
     if not results.results:
         parts.append("nothing was measured")
     if results.left_out_checks:

@@ -126,8 +126,8 @@ class Results(_Frozen):
     ``not_measured`` counts, for a host that was not reached or was left out of later tiers, the checks that
     gave no result; ``notes`` are remarks about the run itself. ``left_out_checks`` and ``left_out_hosts``
     are the checks of tier 0 and the nodes of the plan that the run did not include: it says nothing about
-    them. ``captures`` names the directory whose kept captures were judged; ``started`` is then the time of
-    the oldest.
+    them. ``complete`` is false where the run ended before every verdict was in. ``captures`` names the
+    directory whose kept captures were judged; ``started`` is then the time of the oldest.
     """
 
     schema_: str = Field(default=RESULTS_SCHEMA, alias="schema")
@@ -141,6 +141,7 @@ class Results(_Frozen):
     not_measured: dict[str, int] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     captures: str = ""
+    complete: bool = True
     left_out_checks: tuple[str, ...] = ()
     left_out_hosts: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
@@ -156,8 +157,8 @@ class Results(_Frozen):
 
     @property
     def exit_code(self) -> int:
-        """0 good, 1 findings, 2 nothing could be measured at all (see docs/exit-codes.md)."""
-        if not self.results or (self.hosts and len(self.unreachable) == len(self.hosts)):
+        """0 good, 1 findings, 2 nothing measured or the run did not end (see docs/exit-codes.md)."""
+        if not self.results or not self.complete or (self.hosts and len(self.unreachable) == len(self.hosts)):
             return 2
         return 1 if self.findings() or self.unreachable else 0
 

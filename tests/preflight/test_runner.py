@@ -14,6 +14,7 @@ from checks import registry
 from checks.capture import Capture, CommandOutput
 from checks.explain import explain
 from checks.registry import Check, Command, Scope
+from checks.report.findings import Verdict, examine
 from checks.runner import (
     Bench,
     Context,
@@ -187,6 +188,7 @@ def test_results_stream_and_a_killed_run_loses_nothing(tmp_path: Path) -> None:
     rescued = recover(stream)
     assert [r.subject for r in rescued.results] == ["gpu-01", "gpu-02"]
     assert rescued.hosts == NAMES and "did not end by itself" in rescued.notes[-1]
+    assert (rescued.complete, rescued.exit_code) == (False, 2)
 
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
@@ -197,15 +199,28 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
 
     with pytest.raises(InterruptedRunError) as caught:
         run(plan(), inventory("gpu-01", "gpu-02"), [os_thp()], options, on_host=stop)
-    assert [r.subject for r in caught.value.results.results] == ["gpu-01"]
+    kept = caught.value.results
+    assert [r.subject for r in kept.results] == ["gpu-01"]
+    assert (kept.complete, kept.exit_code) == (False, 2)
+    assert examine(kept, registry.load()).verdict is Verdict.INCOMPLETE
 
 
-def test_captures_are_kept_and_judge_to_the_same_results(tmp_path: Path) -> None:
-    options = keep(tmp_path / "a", thp("gpu-01"), thp("gpu-02", "always"))
-    pair = inventory("gpu-01", "gpu-02")
-    first = run(plan(), pair, [os_thp()], replace(options, results_dir=tmp_path / "out"))
-    again = run(plan(), pair, [os_thp()], Options(captures=tmp_path / "out" / "captures"))
+def test_judging_kept_captures_changes_none_of_them(tmp_path: Path) -> None:
+    options = keep(tmp_path / "captures", thp("gpu-01"), thp("gpu-02", "always"))
+    (tmp_path / "captures" / "gpu-03.json").write_text("not a capture")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "captures").iterdir()}
+    first = run(plan(), inventory(), [os_thp()], replace(options, results_dir=tmp_path))
+    again = run(plan(), inventory(), [os_thp()], options)
     assert again.results == first.results
+    assert {p.name: p.read_bytes() for p in (tmp_path / "captures").iterdir()} == before
+
+
+def test_a_capture_of_another_host_is_no_capture_of_this_one(tmp_path: Path) -> None:
+    options = keep(tmp_path, thp("gpu-01"))
+    (tmp_path / "gpu-02.json").write_bytes((tmp_path / "gpu-01.json").read_bytes())
+    results = run(plan(), inventory("gpu-01", "gpu-02"), [os_thp()], options)
+    assert "is a capture of 'gpu-01'" in results.unreachable["gpu-02"]
+    assert results.exit_code == 1
 
 
 def test_results_survive_a_round_trip(tmp_path: Path) -> None:
