@@ -33,12 +33,14 @@ from checks.hostkeys import (
     host_label,
     resolve_files,
 )
+from rackwright.errors import CannotRun, Problem
 from rackwright.inventory import Host
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 _CHUNK = 1 << 16
+_ENDPOINT = re.compile(r"[A-Za-z0-9._:%@][A-Za-z0-9._:%@-]*")
 _JUMPS = 8
 """Logins at a time through a jump host: sshd starts to refuse at ten that are under way."""
 
@@ -82,6 +84,36 @@ class Endpoint:
     label: str
 
 
+class _Config(paramiko.SSHConfig):
+    """Leaves a proxy command's tokens to ``_expanded``, which knows the inventory and quotes values."""
+
+    TOKENS_BY_CONFIG_KEY = {**paramiko.SSHConfig.TOKENS_BY_CONFIG_KEY, "proxycommand": []}  # noqa: RUF012
+
+
+def _read_config(given: Path | None) -> paramiko.SSHConfig:
+    """The user's own file may be absent; one that is ``given`` must be there and mean something.
+
+    Raises:
+        CannotRun: the given file cannot be read.
+    """
+    path = given or Path("~/.ssh/config").expanduser()
+    try:
+        return _Config.from_path(str(path))
+    except (paramiko.SSHException, OSError, ValueError) as error:
+        if given is None:
+            return _Config()
+        found = "a line that is none of ssh's" if isinstance(error, paramiko.SSHException) else _short(error)
+        raise CannotRun(
+            Problem(
+                str(given),
+                "--ssh-config must be a readable ssh configuration",
+                found,
+                "hosts would be reached by other users, ports and jump hosts than it says",
+                f"mend it (ssh -F {shlex.quote(str(given))} -G HOST names the line), or leave it out",
+            )
+        ) from None
+
+
 @dataclass
 class Network:
     """Resolves endpoints and opens connections; files are read once, not once a host."""
@@ -91,15 +123,26 @@ class Network:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _jumps: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_JUMPS))
 
+    def __post_init__(self) -> None:
+        if self.settings.ssh_config:
+            _ = self._config
+
     @cached_property
     def _config(self) -> paramiko.SSHConfig:
-        path = self.settings.ssh_config or Path("~/.ssh/config").expanduser()
-        if path.is_file():
-            with contextlib.suppress(paramiko.ConfigParseError, OSError, UnicodeDecodeError):
-                return paramiko.SSHConfig.from_path(str(path))
-        return paramiko.SSHConfig()
+        return _read_config(self.settings.ssh_config)
 
     def endpoint(self, host: Host) -> Endpoint:
+        """Where ``host`` is reached.
+
+        Raises:
+            UnreachableError: its address or user is none, or a jump host is.
+        """
+        for what, text in (("address", host.address), ("user", host.user)):
+            if text and not _ENDPOINT.fullmatch(text):
+                raise UnreachableError(
+                    f"the {what} of {host.name} holds more than letters, digits and . _ : % @ -",
+                    f"mend ansible_{'host' if what == 'address' else what} in the inventory",
+                )
         config = self._lookup(host.address)
         address = str(config.get("hostname", host.address))
         port = host.port or _number(config.get("port")) or 22
@@ -120,7 +163,7 @@ class Network:
             key_files=keys,
             identities_only=config.get("identitiesonly", "no").lower() == "yes",
             known_hosts_files=files,
-            proxy_command=self._proxy(host, config, address, port),
+            proxy_command=self._proxy(host, config, address, port, str(user)),
             label=alias or host_label(address, port),
         )
 
@@ -128,11 +171,13 @@ class Network:
         with self._lock:
             return dict(self._config.lookup(address))
 
-    def _proxy(self, host: Host, config: dict[str, Any], address: str, port: int) -> str:
+    def _proxy(self, host: Host, config: dict[str, Any], address: str, port: int, user: str) -> str:
         jump = host.proxy_jump or config.get("proxyjump")
         if not jump or str(jump).lower() == "none":
-            command = config.get("proxycommand", "")
-            return "" if str(command).lower() == "none" or jump else str(command)
+            command = str(config.get("proxycommand") or "none")
+            if command.lower() == "none" or jump:
+                return ""
+            return _expanded(command, {"h": address, "p": str(port), "r": user, "n": host.address})
         return _jump_command(
             str(jump).split(","),
             f"[{address}]:{port}",
@@ -280,6 +325,11 @@ class Network:
 
 def _jump_command(hops: list[str], target: str, settings: Settings, known_hosts: Any) -> str:
     """What ssh(1) does for ProxyJump: through all hops but the last, then a tunnel from the last one."""
+    if any(hop.strip().startswith("-") or not hop.strip() for hop in hops):
+        raise UnreachableError(
+            "a ProxyJump is empty or begins with -, which ssh would take for an option",
+            "mend ProxyJump in the inventory or in the ssh configuration",
+        )
     words = ["ssh", "-o", "BatchMode=yes"]
     if settings.ssh_config:
         words += ["-F", str(settings.ssh_config)]
@@ -290,11 +340,21 @@ def _jump_command(hops: list[str], target: str, settings: Settings, known_hosts:
     last = re.match(r"^(.*?)(?::(\d+))?$", hops[-1].strip())
     if last and last[2]:
         words += ["-p", last[2]]
-    return shlex.join([*words, "-W", target, last[1] if last else hops[-1]])
+    return shlex.join([*words, "-W", target, "--", last[1] if last else hops[-1]])
+
+
+def _expanded(command: str, values: dict[str, str]) -> str:
+    """A proxy command with each token replaced by its value, as one word of the shell."""
+
+    def value(token: re.Match[str]) -> str:
+        return "%" if token[1] == "%" else shlex.quote(values[token[1]])
+
+    return re.sub(r"%([%hprn])", value, command)
 
 
 def _number(text: Any) -> int | None:
-    return int(text) if text and str(text).isdigit() else None
+    digits = str(text or "")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 6 else None
 
 
 def _short(error: Exception) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.errors import InputErrors
-from rackwright.inventory import load_inventory
+from checks.transport import Network, Settings, UnreachableError
+from rackwright.errors import CannotRun, InputErrors
+from rackwright.inventory import Host, load_inventory
 
 HEADS = {"vars": "g1\n[all:vars]\n", "hosts": "[g]\n", "children": "[g]\ng1\n[h:children]\n", "top": ""}
 LINES = [
@@ -101,3 +102,54 @@ def problems(tmp_path: Path, line: str) -> str:
 )
 def test_what_is_said_instead(tmp_path: Path, line: str, said: str) -> None:
     assert said in problems(tmp_path, line)
+
+
+def network(tmp_path: Path, config: str) -> Network:
+    (tmp_path / "config").write_text(config)
+    return Network(Settings(ssh_config=tmp_path / "config"))
+
+
+def test_a_proxy_command_gets_the_inventorys_values(tmp_path: Path) -> None:
+    net = network(
+        tmp_path, "Host *\n  HostName 10.0.0.9\n  Port 7\n  User x\n  ProxyCommand nc %h %p %r %n 9%%\n"
+    )
+    at = net.endpoint(Host("g1", "gpu", port=2222, user="ops"))
+    assert at.proxy_command == "nc 10.0.0.9 2222 ops gpu 9%"
+    assert net.endpoint(Host("g1", "gpu")).proxy_command == "nc 10.0.0.9 7 x gpu 9%"
+
+
+def test_what_a_configuration_puts_into_a_proxy_command_is_one_word(tmp_path: Path) -> None:
+    net = network(tmp_path, "Host *\n  HostName a;$(b)\n  User c`d`\n  ProxyCommand nc %h %r\n")
+    assert net.endpoint(Host("g1", "gpu")).proxy_command == "nc 'a;$(b)' 'c`d`'"
+
+
+@pytest.mark.parametrize("host", [Host("g1", "$(touch pwn)"), Host("g1", "a", user="a;b"), Host("g1", "-o")])
+def test_an_address_that_is_none_goes_nowhere(tmp_path: Path, host: Host) -> None:
+    with pytest.raises(UnreachableError, match="of g1 holds more than letters"):
+        network(tmp_path, "Host *\n  ProxyCommand nc %h %p %r\n").endpoint(host)
+
+
+def test_the_jump_host_is_no_option(tmp_path: Path) -> None:
+    net = network(tmp_path, "Host bad\n  ProxyJump -oProxyCommand=x\nHost good\n  ProxyJump a,ops@b:22\n")
+    assert net.endpoint(Host("g1", "good")).proxy_command.endswith(" -J a -p 22 -W '[good]:22' -- ops@b")
+    with pytest.raises(UnreachableError, match="begins with -"):
+        net.endpoint(Host("g1", "bad"))
+    with pytest.raises(UnreachableError, match="begins with -"):
+        net.endpoint(Host("g1", "x", proxy_jump="a,-b"))
+
+
+def test_an_ssh_configuration_that_is_given_must_be_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(CannotRun) as caught:
+        Network(Settings(ssh_config=absent))
+    said = str(caught.value)
+    assert said.startswith(
+        f"{absent} · --ssh-config must be a readable ssh configuration · found No such file"
+    )
+    assert "    why   " in said and "    next  " in said
+    with pytest.raises(CannotRun, match="found a line that is none of ssh's"):
+        network(tmp_path, "HUNTER2\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Network(Settings()).endpoint(Host("g1", "gpu")).port == 22
