@@ -91,7 +91,7 @@ def collect_all(
                 return
             done.put(_guarded(collect_host, network, host, script))
 
-    for _ in range(min(forks, len(jobs))):
+    for _ in range(min(max(1, forks), len(jobs))):
         threading.Thread(target=work, daemon=True).start()
     for _ in jobs:
         yield done.get()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from rackwright.cli import cmd_enrol, cmd_inventory, cmd_parse
+from checks import fleet
+from checks.capture import Capture
+from checks.collect import build
+from checks.transport import Network, Settings
+from rackwright.cli import cmd_enrol, cmd_inventory, cmd_parse, cmd_preflight
 from rackwright.errors import CannotRun
-from rackwright.inventory import bind, load_inventory
+from rackwright.inventory import Host, bind, load_inventory
 from rackwright.plan import load_plan, save_plan
 from rackwright.verdict import Results
 from tests.preflight.lab import Lab
@@ -46,7 +53,7 @@ def test_preflight_streams_and_writes(lab: Lab) -> None:
     ]
     out = lab.directory / "results"
     results = Results.from_json((out / "results.json").read_text())
-    assert (out / "report.html").exists() and (out / "captures" / "gpu-01.json").exists()
+    assert (out / "report.html").exists() and not (out / "captures").exists()
     assert [r.status for r in results.results] == ["pass", "pass", "pass", "pass", "error"]
     assert "gpu-03" in done.stdout
 
@@ -68,6 +75,77 @@ def test_preflight_of_some_hosts(lab: Lab) -> None:
 def test_preflight_says_what_is_wrong(lab: Lab, args: list[str], words: str) -> None:
     done = lab.preflight(*lab.judged, *args)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("file/x", "Not a directory"),
+        ("/proc/x", "No such file or directory: /proc/x"),
+        ("captures-is-a-file", "File exists"),
+        ("report-is-a-directory", "a directory: "),
+    ],
+)
+def test_results_that_cannot_be_written_are_said_before_a_host_is_contacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, words: str
+) -> None:
+    lab = Lab(tmp_path, ["gpu-01"])
+    (tmp_path / "file").touch()
+    (tmp_path / "captures-is-a-file").mkdir()
+    (tmp_path / "captures-is-a-file" / "captures").touch()
+    (tmp_path / "report-is-a-directory" / "report.html").mkdir(parents=True)
+    monkeypatch.setattr("checks.runner.run", lambda *_args, **_more: pytest.fail("a host was contacted"))
+    with pytest.raises(CannotRun) as stop:
+        CliRunner().invoke(
+            cmd_preflight.command,
+            ["--hosts", str(lab.inventory), "--only", "os-thp", "--results", str(tmp_path / place)],
+            catch_exceptions=False,
+        )
+    (problem,) = stop.value.problems
+    assert stop.value.exit_code == 2 and words in problem.found
+    assert problem.where == f"--results {tmp_path / place}" and "no host was contacted" in problem.why
+
+
+def test_unwritable_results_are_one_message(lab: Lab) -> None:
+    done = lab.preflight(*lab.judged, "--only", "os-thp", "--results", str(lab.inventory / "x"))
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 3
+    assert done.stderr.startswith(f"--results {lab.inventory}/x · must be a directory")
+
+
+@pytest.mark.parametrize("full", [{"report.html"}, {"results.json", "report.html"}])
+def test_a_full_disk_costs_no_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: set[str]
+) -> None:
+    lab, out = Lab(tmp_path, ["gpu-01"]), tmp_path / "out"
+    write_text = Path.write_text
+
+    def write(path: Path, *args: str, **more: str) -> int:
+        if path.name.removesuffix(".part") in full:
+            path.touch()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write_text(path, *args, **more)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    done = CliRunner().invoke(cmd_preflight.command, [*lab.judged, "--only", "os-thp", "--results", str(out)])
+    assert isinstance(done.exception, CannotRun) and done.exception.exit_code == 2
+    assert {Path(problem.where).name for problem in done.exception.problems} == full
+    assert all(problem.found == "No space left on device" for problem in done.exception.problems)
+    assert done.stdout.startswith("Preflight · ") and "1 host · 1 check" in done.stdout
+    assert not list(out.glob("*.part")) and (out / "results.json").exists() == ("results.json" not in full)
+
+
+@pytest.mark.parametrize("forks", [0, -3, 2])
+def test_any_number_of_forks_collects_every_host(monkeypatch: pytest.MonkeyPatch, forks: int) -> None:
+    monkeypatch.setattr(fleet, "collect_host", lambda _network, host, _script: Capture(host=host.name))
+    jobs = [(Host(name, name), build([], {})) for name in ("a", "b", "c")]
+    got: list[str] = []
+    thread = threading.Thread(
+        target=lambda: got.extend(c.host for c in fleet.collect_all(Network(Settings()), jobs, forks=forks)),
+        daemon=True,
+    )
+    thread.start()
+    thread.join(10)
+    assert sorted(got) == ["a", "b", "c"]
 
 
 # --- enrol ---------------------------------------------------------------------------------------------
@@ -206,6 +284,14 @@ def test_what_is_not_understood_is_2() -> None:
 def test_bytes_of_any_kind_are_no_traceback() -> None:
     assert invoke(cmd_parse, "auto", "-", text=bytes(range(256))).exit_code == 2
     assert invoke(cmd_parse, "thp", "-", text="always [never]\n".encode("utf-16")).exit_code in (0, 2)
+
+
+def test_half_a_surrogate_pair_is_printed_as_an_escape() -> None:
+    text = '{"blockdevices":[{"name":"\\ud800"}]}'
+    shown = invoke(cmd_parse, "auto", "-", text=text)
+    assert "\\ud800" in shown.output and not isinstance(shown.exception, UnicodeError)
+    data = json.loads(invoke(cmd_parse, "auto", "-", "--json", text=text).output)
+    assert data["kind"] == "lsblk" and data["facts"]["devices"][0]["name"] == "\ud800"
 
 
 def test_something_wrong_is_1() -> None:

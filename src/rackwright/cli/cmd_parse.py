@@ -42,7 +42,7 @@ def command(kind: str | None, file: str | None, as_json: bool, listed: bool) -> 
             )
         )  # fmt: skip
     parsed = parsers.parse(kind, _read(file))
-    click.echo(json.dumps(parsed.as_dict(), ensure_ascii=False, indent=1) if as_json else _text(parsed))
+    click.echo(_json(parsed.as_dict()) if as_json else _printable(_text(parsed)))
     if not parsed.understood:
         sys.exit(2)
     sys.exit(1 if parsed.problems else 0)
@@ -56,11 +56,22 @@ def _list(as_json: bool) -> None:
             {"kind": e.kind, "title": e.title, "commands": list(e.commands), "aliases": list(e.aliases)}
             for e in KINDS.values()
         ]
-        click.echo(json.dumps(rows, ensure_ascii=False, indent=1))
+        click.echo(_json(rows))
         return
     width = max(len(kind) for kind in KINDS)
     for entry in KINDS.values():
         click.echo(f"{entry.kind:<{width}}  {entry.title}  ({'; '.join(entry.commands)})")
+
+
+def _printable(text: str) -> str:
+    """``text`` with what standard output cannot encode (half a surrogate pair, say) as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return text if _printable(text) == text else json.dumps(value, indent=1)
 
 
 def _read(file: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
+import tempfile
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import click
 from rackwright.errors import CannotRun, Problem, RackwrightError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from checks.capture import Capture
     from rackwright.inventory import Inventory
@@ -111,6 +113,7 @@ def _run(
         deadline_s=timeout,
         left_out=runner.left_out(known, selected),
     )
+    _require_writable(results_dir, *([] if captures else [results_dir / "captures"]))
     progress = Progress(len(inventory.hosts), quiet=quiet)
     progress.start(len(selected), captures)
     signal.signal(signal.SIGTERM, _as_interrupt)
@@ -121,9 +124,11 @@ def _run(
         results, status = stop.results, 2
     finally:
         progress.end()
-    report = _write(results, results_dir, known, plan)
+    report, unwritten = _write(results, results_dir, known, plan, captures or results_dir / "captures")
     _summary(results, known, report)
-    if open_report and report.suffix == ".html":
+    if unwritten:
+        raise CannotRun(unwritten)
+    if open_report and report is not None and report.suffix == ".html":
         webbrowser.open(report.resolve().as_uri())
     return results.exit_code if status is None else status
 
@@ -162,6 +167,35 @@ def _require_checks() -> None:
                 "hosts are checked over SSH", "pip install 'rackwright[checks]', then run in the repository",
             )
         ) from None  # fmt: skip
+
+
+_WRITTEN = ("results.json", "results.jsonl", "report.html")
+
+
+def _require_writable(directory: Path, *below: Path) -> None:
+    """Said before any host is contacted, not after all of them were.
+
+    Raises:
+        CannotRun: what a run writes could not be written there.
+    """
+    try:
+        for place in (directory, *below):
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place) as probe:
+                probe.write(b"probe")
+        taken = next((directory / name for name in _WRITTEN if (directory / name).is_dir()), None)
+        if taken is None:
+            return
+        found = f"a directory: {taken}"
+    except OSError as error:
+        found = f"{error.strerror or error}: {error.filename or directory}"
+    raise CannotRun(
+        Problem(
+            f"--results {directory}", "must be a directory that can be written", found,
+            "what the run finds would be lost; no host was contacted",
+            "give another one: --results DIRECTORY",
+        )
+    )  # fmt: skip
 
 
 class Progress:
@@ -212,23 +246,47 @@ class Progress:
         self._clear()
 
 
-def _write(results: Results, directory: Path, registry: Any, plan: Plan) -> Path:
-    """results.json first: a report that cannot be made costs no result."""
-    kept = directory / "results.json"
-    results.write(kept)
+def _write(
+    results: Results, directory: Path, registry: Any, plan: Plan, captures: Path
+) -> tuple[Path | None, tuple[Problem, ...]]:
+    """The best file that was written, and what could not be.
+
+    results.json first: a report that cannot be made costs no result.
+    """
     from checks.report import html
 
-    report = directory / "report.html"
-    try:
-        html.write(results, registry, plan, report)
-    except RackwrightError as error:
-        click.echo(f"no report.html: {error}", err=True)
-        return kept
-    return report
+    kept, report = directory / "results.json", directory / "report.html"
+    problems = []
+    best = None
+    steps: tuple[tuple[Path, Callable[[], None]], ...] = (
+        (kept, lambda: results.write(kept)),
+        (report, lambda: html.write(results, registry, plan, report)),
+    )
+    for path, write in steps:
+        try:
+            write()
+        except OSError as error:
+            problems.append(_unwritten(path, captures, error))
+        except RackwrightError as error:
+            click.echo(f"no {path.name}: {error}", err=True)
+        else:
+            best = path
+    return best, tuple(problems)
 
 
-def _summary(results: Results, registry: Any, file: Path) -> None:
+def _unwritten(path: Path, captures: Path, error: OSError) -> Problem:
+    with contextlib.suppress(OSError):
+        path.with_suffix(path.suffix + ".part").unlink(missing_ok=True)
+    old = ", and what stands there is an earlier run's" if path.exists() else ""
+    return Problem(
+        str(path), "must be written at the end of a run", error.strerror or str(error),
+        f"only the summary above tells what this run found{old}",
+        f"make room, then judge what was collected: --captures {captures}",
+    )  # fmt: skip
+
+
+def _summary(results: Results, registry: Any, file: Path | None) -> None:
     from checks.report import terminal
 
     colour = terminal.use_colour(sys.stdout)
-    click.echo(terminal.summary(results, registry=registry, colour=colour, file=str(file)), nl=False)
+    click.echo(terminal.summary(results, registry=registry, colour=colour, file=str(file or "")), nl=False)
