@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path, default=REPOSITORY / "results/bench/preflight.md")
     options = parser.parse_args()
-    scratch = options.output.parent / "scratch"
+    scratch = options.output.resolve().parent / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     lines: list[str] = []
