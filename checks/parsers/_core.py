@@ -74,7 +74,8 @@ class Reading:
     """What a parser fills in while it reads."""
 
     facts: Facts
-    problems: list[Problem] = field(default_factory=list)
+    problems: dict[Problem, None] = field(default_factory=dict)
+    """In the order they were found, each once: a damaged log may hold one a line."""
     understood: bool = True
 
     def problem(self, code: str, where: str, text: str) -> None:
@@ -82,8 +83,7 @@ class Reading:
         found = Problem(code, where, text)
         if code.startswith("output-") and len(self.problems) >= _MOST_PROBLEMS:
             return
-        if found not in self.problems:
-            self.problems.append(found)
+        self.problems.setdefault(found)
 
     def reject(self, code: str, where: str, text: str) -> None:
         """Mark the output as not understood and say why (``text`` holds the offending line)."""

@@ -21,17 +21,34 @@ from checks.parsers._core import NA, Facts, Problem, Reading, parser, shorten
 from checks.parsers._errors import error_code, nothing_read
 from checks.parsers._values import na, to_number
 
-_DCMI: dict[str, str] = {
-    "power_w": r"Instantaneous power reading\s*:\s*",
-    "min_w": r"Minimum during sampling period\s*:\s*",
-    "max_w": r"Maximum during sampling period\s*:\s*",
-    "avg_w": r"Average power reading over sample period\s*:\s*",
+_DCMI = {
+    "power_w": "Instantaneous power reading",
+    "min_w": "Minimum during sampling period",
+    "max_w": "Maximum during sampling period",
+    "avg_w": "Average power reading over sample period",
 }
+# What begins a value's line, or, where lines were joined, ends the value before it.
+_DCMI_LABEL = re.compile(
+    r"(?P<name>Instantaneous power reading|Minimum during sampling period|Maximum during sampling period"
+    r"|Average power reading over sample period|IPMI timestamp|Sampling period)[ \t]{0,80}:"
+)
+_LONGEST_VALUE = 100
 _STATE = re.compile(r"Power reading state is\s*:\s*([A-Za-z]+)")
 
 
 def _sniff_dcmi(text: str) -> int:
     return 95 if re.search(r"Instantaneous power reading\s*:|Power reading state is\s*:", text) else 0
+
+
+def _dcmi_values(text: str) -> dict[str, list[str]]:
+    """Label to what stands behind it on its line, up to the next label."""
+    values: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        marks = list(_DCMI_LABEL.finditer(line))
+        for mark, end in zip(marks, [*(m.start() for m in marks[1:]), len(line)], strict=False):
+            value = line[mark.end() : end].strip()
+            values.setdefault(mark["name"], []).append(value[:_LONGEST_VALUE])
+    return values
 
 
 @parser("ipmitool-dcmi", "ipmitool dcmi power reading", ("ipmitool dcmi power reading",), _sniff_dcmi)
@@ -41,16 +58,15 @@ def parse_dcmi(text: str) -> Reading:
         nothing_read(reading, text, "ipmitool dcmi power reading")
         return reading
     facts = reading.facts
+    printed = _dcmi_values(text)
     for fact, label in _DCMI.items():
-        found = re.findall(
-            rf"{label}(.*?)(?=\s*(?:Minimum during|Maximum during|Average power|IPMI timestamp|\n|$))", text
-        )
+        found = printed.get(label)
         if not found:
-            reading.truncated(f"no line {label.split(chr(92))[0]}")
+            reading.truncated(f"no line {label}")
             continue
-        if len({value.strip() for value in found}) > 1:
-            reading.contradiction(f"printed twice: {', '.join(found)}")
-        value = found[0].strip()
+        if len(set(found)) > 1:
+            reading.contradiction(f"printed twice: {', '.join(found[:4])}")
+        value = found[0]
         match = re.fullmatch(r"(\d+(?:[.,]\d+)?)\s*(?:Watts|W)", value)
         if match:
             facts[fact] = to_number(match.group(1))
@@ -241,7 +257,7 @@ def parse_sensors(text: str) -> Reading:
         for sensor, kind in zip(sensors, types, strict=False)
         if (problem := _sensor_problem(sensor, kind, remarks.get(sensor["name"], "")))
     }
-    reading.problems.extend(found)
+    reading.problems.update(found)
     return reading
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from checks.parsers._core import NA, Facts, Reading, is_number, parser
 from checks.parsers._errors import error_code, nothing_read
 from checks.parsers._nvidia import (
+    MOST_GPUS,
     Values,
     active_reasons,
     check_indices,
@@ -233,6 +234,9 @@ def parse_nvidia_smi_csv(text: str) -> Reading:
     for number, line in enumerate(lines):
         if number == at or not line.strip():
             continue
+        if len(rows) >= MOST_GPUS:
+            reading.unknown(f"more than {MOST_GPUS} rows; the rest is not read")
+            break
         cells = _cells(line) if len(line) <= 50_000 else []
         if len(cells) == len(columns) and not (len(cells) == 1 and error_code(line)):
             rows.append(dict(zip(names, cells, strict=True)))

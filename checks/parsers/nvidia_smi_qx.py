@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from checks.parsers._core import NA, Facts, Reading, parser, shorten
 from checks.parsers._errors import nothing_read, tool_errors
 from checks.parsers._nvidia import (
+    MOST_GPUS,
     Values,
     active_reasons,
     check_repeats,
@@ -34,7 +35,6 @@ from checks.parsers._values import na
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = "</nvidia_smi_log>"
 _GPU_START, _GPU_END = "<gpu id=", "</gpu>"
-_MOST_GPUS = 256  # no host holds as many; a longer text is damaged or made up
 
 # Elements that are printed whole where they are printed: their children, one of each tuple.
 _WHOLE: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -298,7 +298,7 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
         return None, []
     whole: list[ElementTree.Element] = []
     end = 0
-    while len(whole) <= _MOST_GPUS:
+    while len(whole) <= MOST_GPUS:
         start = text.find(_GPU_START, end)
         close = text.find(_GPU_END, start) if start >= 0 else -1
         if close < 0:
@@ -312,9 +312,9 @@ def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, 
 
 
 def _not_too_many(reading: Reading, elements: list[ElementTree.Element]) -> list[ElementTree.Element]:
-    if len(elements) > _MOST_GPUS:
-        reading.unknown(f"more than {_MOST_GPUS} gpu elements; the rest is not read")
-    return elements[:_MOST_GPUS]
+    if len(elements) > MOST_GPUS:
+        reading.unknown(f"more than {MOST_GPUS} gpu elements; the rest is not read")
+    return elements[:MOST_GPUS]
 
 
 def _head_text(root: ElementTree.Element | None, text: str, tag: str) -> str | None:
