@@ -13,8 +13,9 @@ import re
 from typing import Any
 from xml.parsers.expat import ExpatError
 
+from checks.parsers._card_table import Layout, read_table
 from checks.parsers._core import NA, Facts, Reading, is_number, parser
-from checks.parsers._errors import error_code, nothing_read
+from checks.parsers._errors import nothing_read
 from checks.parsers._values import na, to_number
 
 _FACTS = (
@@ -32,8 +33,6 @@ _FACTS = (
     "pcie_width_max",
 )
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-_LINK = re.compile(r"^https?://\S+$")
-_HTTP_OR_TIME = re.compile(r"^https?://\S+$|^\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}\s*$")
 
 
 def _new() -> Facts:
@@ -60,6 +59,14 @@ _NPU_FIRST = re.compile(r"^\|\s*(\d{1,6})\s+(\S.*?)\s*\|\s*(\S.*?)\s*\|\s*(\S+)\
 _NPU_SECOND = re.compile(
     rf"^\|\s*(\d{{1,6}})(?:\s+(\S+))?\s*\|\s*({_ADDRESS}|NA|N/A|-)\s*\|\s*(\S+)\s+(.*?)\s*\|$"
 )
+_NPU = Layout(
+    noun="NPU",
+    start=re.compile(r"^\+[=+]+\+$|^\|\s*Chip\b.*\bBus-Id"),
+    rule=re.compile(r"^\+[-=+]+\+$"),
+    end=re.compile(r"^\|\s*NPU\s+Chip\s*\|\s*Process"),
+    first=_NPU_FIRST,
+    second=_NPU_SECOND,
+)
 _USAGE = re.compile(r"(\d+|-|NA)\s*/\s*(\d+|-|NA)(?=\s|$)")
 
 
@@ -83,42 +90,8 @@ def parse_npu_smi(text: str) -> Reading:
     hbm = bool(re.search(r"\|.*HBM-Usage", text))
     if not re.search(r"^\|\s*NPU\s+Name", text, re.M) or not re.search(r"^\|\s*Chip\b.*\bBus-Id", text, re.M):
         reading.truncated("the heading of the table is missing")
-    devices: list[Facts] = []
-    open_row = closed = False
-    started = False
-    for line in text.split("\n"):
-        stripped = line.strip()
-        if re.match(r"^\|\s*NPU\s+Chip\s*\|\s*Process", stripped):
-            break
-        if re.match(r"^\+[=+]+\+$", stripped) or re.match(r"^\|\s*Chip\b.*\bBus-Id", stripped):
-            started = True
-            if not devices and stripped.startswith("|"):
-                continue
-        if re.match(r"^\+[-=+]+\+$", stripped):
-            if open_row:
-                reading.truncated(f"NPU {devices[-1]['index']} has no second line")
-            closed, open_row = True, False
-            continue
-        if not stripped or not started or _HTTP_OR_TIME.match(stripped):
-            continue
-        first, second = _NPU_FIRST.match(stripped), _NPU_SECOND.match(stripped)
-        if open_row and second:
-            _npu_second(reading, devices[-1], second, hbm)
-            open_row = False
-        elif first and not open_row:
-            devices.append(_npu_first(reading, first))
-            open_row, closed = True, False
-        else:
-            error = error_code(line)
-            if error:
-                reading.reject(error[0], error[1], stripped)
-            else:
-                reading.unknown(line)
+    devices = read_table(reading, text, _NPU, _npu_first, lambda r, d, m: _npu_second(r, d, m, hbm))
     reading.facts["devices"] = devices
-    if not devices:
-        reading.truncated("a table without NPUs")
-    elif open_row or not closed:
-        reading.truncated("the table's last line is missing")
     pairs = [(device["index"], device["chip"]) for device in devices]
     if len(set(pairs)) != len(pairs):
         reading.contradiction("a chip stands twice")
@@ -168,6 +141,18 @@ _CN_SECOND = re.compile(
 )
 
 
+_CN = Layout(
+    noun="card",
+    start=re.compile(r"^\|=[=+]*\|$"),
+    rule=re.compile(r"^\+[-+]+\+$"),
+    end=re.compile(r"^\|\s*Processes\b|^\|\s*Card\s+.*\bProcess"),
+    first=_CN_FIRST,
+    second=_CN_SECOND,
+    extra=re.compile(r"^\|\s*\|"),
+    blank=re.compile(r"^\|[\s|]*\|$|^\|=[=+]*\|$"),
+)
+
+
 def _sniff_cnmon(text: str) -> int:
     return 95 if re.search(r"^\|\s*CNMON\s", text, re.M) else 0
 
@@ -183,51 +168,19 @@ def parse_cnmon(text: str) -> Reading:
         reading.facts["driver_version"] = na(driver.group(1)) or _version(driver.group(1))
     else:
         reading.truncated("no driver version")
-    devices: list[Facts] = []
-    started = open_row = closed = False
-    for line in text.split("\n"):
-        stripped = line.strip()
-        if re.match(r"^\|\s*Processes\b|^\|\s*Card\s+.*\bProcess", stripped):
-            break
-        if re.match(r"^\|=[=+]*\|$", stripped):
-            started = True
-            continue
-        if re.match(r"^\+[-+]+\+$", stripped):
-            if open_row:
-                reading.truncated(f"card {devices[-1]['index']} has no second line")
-            closed, open_row = started, False
-            continue
-        if not stripped or not started or _HTTP_OR_TIME.match(stripped):
-            continue
-        first, second = _CN_FIRST.match(stripped), _CN_SECOND.match(stripped)
-        if first and not open_row:
-            device = _new()
-            device["index"], device["product"] = int(first.group(1)), first.group(3)
-            device["pci_bus_id"] = na(first.group(5)) or first.group(5)
-            device["ecc_errors"] = _value(reading, f"card {device['index']}", first.group(7))
-            devices.append(device)
-            open_row, closed = True, False
-        elif second and open_row:
-            _cn_second(reading, devices[-1], second)
-            open_row = False
-        elif re.match(r"^\|[\s|]*\|$", stripped) or (
-            devices and not open_row and re.match(r"^\|\s*\|", stripped)
-        ):
-            continue
-        else:
-            error = error_code(line)
-            if error:
-                reading.reject(error[0], error[1], stripped)
-            else:
-                reading.unknown(line)
+    devices = read_table(reading, text, _CN, _cn_first, _cn_second)
     reading.facts["devices"] = devices
-    if not devices:
-        reading.truncated("a table without cards")
-    elif open_row or not closed:
-        reading.truncated("the table's last line is missing")
     _indices(reading, devices)
     _ecc(reading, devices, "card")
     return reading
+
+
+def _cn_first(reading: Reading, match: re.Match[str]) -> Facts:
+    device = _new()
+    device["index"], device["product"] = int(match.group(1)), match.group(3)
+    device["pci_bus_id"] = na(match.group(5)) or match.group(5)
+    device["ecc_errors"] = _value(reading, f"card {device['index']}", match.group(7))
+    return device
 
 
 def _cn_second(reading: Reading, device: Facts, match: re.Match[str]) -> None:
@@ -265,6 +218,18 @@ _MT_SECOND = re.compile(
 )
 
 
+_MT = Layout(
+    noun="device",
+    start=re.compile(r"^\+[-+]+\+?$"),
+    rule=re.compile(r"^\+[-+]+\+?$"),
+    end=re.compile(r"^\W*Processes\b"),
+    first=_MT_FIRST,
+    second=_MT_SECOND,
+    extra=re.compile(r"^\|\s*\S"),
+    blank=re.compile(r"^-+$"),
+)
+
+
 def _sniff_mthreads(text: str) -> int:
     return 95 if re.search(r"^\W*mthreads-gmi\s*:", text, re.M) else 0
 
@@ -280,46 +245,20 @@ def parse_mthreads_gmi(text: str) -> Reading:
         reading.facts["driver_version"] = na(driver.group(1)) or _version(driver.group(1))
     else:
         reading.truncated("no driver version")
-    devices: list[Facts] = []
-    started = open_row = closed = False
-    for line in text.split("\n"):
-        stripped = line.strip()
-        if re.match(r"^\W*Processes\b", stripped):
-            break
-        if re.match(r"^\+[-+]+\+?$", stripped):
-            if open_row:
-                reading.truncated(f"device {devices[-1]['index']} has no second line")
-            started, closed, open_row = True, started, False
-            continue
-        if not stripped or not started:
-            continue
-        first, second = _MT_FIRST.match(stripped), _MT_SECOND.match(stripped)
-        if first and not open_row:
-            device = _new()
-            device["index"], device["product"] = int(first.group(1)), first.group(2)
-            device["pci_bus_id"] = na(first.group(3)) or first.group(3)
-            where = f"gpu {device['index']}"
-            device["memory_used_mib"] = _value(reading, where, first.group(5))
-            device["memory_total_mib"] = _value(reading, where, first.group(6))
-            devices.append(device)
-            open_row, closed = True, False
-        elif second and open_row:
-            _mt_second(reading, devices[-1], second)
-            open_row = False
-        elif devices and not open_row and re.match(r"^\|\s*\S", stripped):
-            continue
-        elif error_code(line):
-            code, where = error_code(line) or ("", "")
-            reading.reject(code, where, stripped)
-        elif not re.match(r"^-+$", stripped):
-            reading.unknown(line)
+    devices = read_table(reading, text, _MT, _mt_first, _mt_second)
     reading.facts["devices"] = devices
-    if not devices:
-        reading.truncated("a table without devices")
-    elif open_row or not closed:
-        reading.truncated("the table's last line is missing")
     _indices(reading, devices)
     return reading
+
+
+def _mt_first(reading: Reading, match: re.Match[str]) -> Facts:
+    device = _new()
+    device["index"], device["product"] = int(match.group(1)), match.group(2)
+    device["pci_bus_id"] = na(match.group(3)) or match.group(3)
+    where = f"gpu {device['index']}"
+    device["memory_used_mib"] = _value(reading, where, match.group(5))
+    device["memory_total_mib"] = _value(reading, where, match.group(6))
+    return device
 
 
 def _mt_second(reading: Reading, device: Facts, match: re.Match[str]) -> None:
