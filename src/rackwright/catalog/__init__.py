@@ -1,22 +1,26 @@
 """What the product knows about hardware, models, engines, prices and platforms.
 
 One YAML file an entry. Every number is a ``Figure``: value, unit, source, and whether the source was read
-(``verified: true``) or the value stands there from general knowledge and still wants one.
+(``verified: true``) or the value stands there from general knowledge and still wants one. A user's own
+entries stand beside ours: a directory named by ``RACKWRIGHT_CATALOG`` or ``rackwright --catalog``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rackwright.catalog.entries import (
     Accelerator,
+    Cabinet,
     Efficiency,
     EngineEntry,
     Entry,
@@ -30,11 +34,14 @@ from rackwright.catalog.entries import (
     Prices,
     Quantisation,
 )
-from rackwright.errors import InputErrors, Problem, listing, nearest
-from rackwright.yamlio import Document, parse_yaml, validated
+from rackwright.catalog.reading import broken, entries, texts
+from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
+from rackwright.yamlio import printable, quoted
 
 __all__ = [
+    "VARIABLE",
     "Accelerator",
+    "Cabinet",
     "Catalog",
     "Efficiency",
     "EngineEntry",
@@ -48,6 +55,7 @@ __all__ = [
     "PlatformEntry",
     "Prices",
     "Quantisation",
+    "find",
     "load_catalog",
     "read_catalog",
     "unknown_entry",
@@ -55,47 +63,57 @@ __all__ = [
 
 E = TypeVar("E", bound=Entry)
 
-_KINDS: dict[str, type[Entry]] = {
-    "accelerator": Accelerator,
-    "machine": Machine,
-    "model": ModelEntry,
-    "engine": EngineEntry,
-    "prices": Prices,
-    "platform": PlatformEntry,
-}
-_FOLDERS = ("hardware", "models", "engines", "prices", "platform")
+VARIABLE = "RACKWRIGHT_CATALOG"
+"""Names directories of a user's own entries, joined as in PATH."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """All entries by id, and the digest of every file they came from."""
+    """All entries by id, and the digest of every file they came from.
+
+    ``accelerator``, ``machine``, ``cabinet``, ``model`` and ``engine`` find an entry by id or alias, in any
+    case; they raise InputErrors, with the nearest name, where there is none.
+    """
 
     accelerators: Mapping[str, Accelerator]
     machines: Mapping[str, Machine]
+    cabinets: Mapping[str, Cabinet]
     models: Mapping[str, ModelEntry]
     engines: Mapping[str, EngineEntry]
     prices: Mapping[str, Prices]
     platforms: Mapping[str, PlatformEntry]
     digests: Mapping[str, str]
 
-    def machine(self, name: str) -> Machine:
-        """The machine ``name``.
+    def accelerator(self, name: str) -> Accelerator:
+        return _pick(self.accelerators, name, "hardware.accelerator", "accelerator")
 
-        Raises:
-            InputErrors: there is none; the nearest name is suggested.
-        """
+    def machine(self, name: str) -> Machine:
         return _pick(self.machines, name, "hardware.machine", "machine")
 
+    def cabinet(self, name: str) -> Cabinet:
+        return _pick(self.cabinets, name, "site.cabinet", "cabinet")
+
     def model(self, name: str) -> ModelEntry:
-        """The model ``name``; raises InputErrors like ``machine``."""
         return _pick(self.models, name, "model.id", "model")
 
     def engine(self, name: str) -> EngineEntry:
-        """The engine ``name``; raises InputErrors like ``machine``."""
         return _pick(self.engines, name, "engine", "engine")
 
     def accelerator_of(self, machine: Machine) -> Accelerator:
         return self.accelerators[machine.accelerator]
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Mapping[str, Entry]]:
+        """Every kind's entries, by the kind's name."""
+        return {
+            "accelerator": self.accelerators,
+            "machine": self.machines,
+            "cabinet": self.cabinets,
+            "model": self.models,
+            "engine": self.engines,
+            "prices": self.prices,
+            "platform": self.platforms,
+        }
 
     def digest_of(self, *ids: str) -> str:
         """SHA-256 over the files of the entries ``ids``: what a plan that read them depends on."""
@@ -103,10 +121,26 @@ class Catalog:
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def _pick(known: Mapping[str, E], name: str, path: str, what: str) -> E:
+def find(known: Mapping[str, E], name: str) -> E | None:
+    """The entry of that id or alias, in any case; None where there is none."""
     if name in known:
         return known[name]
-    raise InputErrors(unknown_entry(known, name, path, what))
+    low = name.lower()
+    for entry in known.values():
+        if low in _names(entry):
+            return entry
+    return None
+
+
+def _names(entry: Entry) -> set[str]:
+    return {entry.id, *(alias.lower() for alias in entry.aliases)}
+
+
+def _pick(known: Mapping[str, E], name: str, path: str, what: str) -> E:
+    entry = find(known, name)
+    if entry is None:
+        raise InputErrors(unknown_entry(known, name, path, what))
+    return entry
 
 
 def unknown_entry(known: Mapping[str, Entry], name: str, path: str, what: str) -> Problem:
@@ -114,109 +148,152 @@ def unknown_entry(known: Mapping[str, Entry], name: str, path: str, what: str) -
     return Problem(
         path,
         f"must be {'an' if what[0] in 'aeiou' else 'a'} {what} of the catalog{_near(name, known)}",
-        f'"{name}"',
-        f"its figures are needed to size; the catalog has {listing(sorted(known))}",
-        f"write one of those under {path}",
+        quoted(name),
+        f"its figures are needed to size; the catalog has {listing(_like(name, known))}",
+        f"write one of those under {path}, or list all: rackwright catalog list {what}",
     )
 
 
 def _near(name: str, known: Mapping[str, Entry]) -> str:
-    """The nearest id; one that begins with ``name`` is nearer than one that merely looks alike."""
+    """The nearest id; one that begins with ``name`` is nearer than one that merely looks alike.
+
+    A near alias is answered with the id that it stands for.
+    """
     longer = [k for k in known if k.startswith(name)]
-    return nearest(longer[0], longer) if len(longer) == 1 else nearest(name, known)
+    if len(longer) == 1:
+        return nearest(longer[0], longer)
+    if close := nearest(name, known):
+        return close
+    spoken = {alias.lower(): entry.id for entry in known.values() for alias in entry.aliases}
+    for alias, target in spoken.items():
+        if nearest(name.lower(), spoken).find(f'"{alias}"') >= 0:
+            return nearest(target, [target])
+    return ""
+
+
+def _like(name: str, known: Mapping[str, Entry]) -> list[str]:
+    """All ids, those that share a beginning with ``name`` first."""
+
+    def shared(other: str) -> int:
+        pairs = zip(name.lower(), other, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    return sorted(known, key=lambda k: (-shared(k) if shared(k) >= 3 else 0, k))
+
+
+def load_catalog() -> Catalog:
+    """The catalog that ships with the product, and the user's own entries; read once a process.
+
+    Raises:
+        CannotRun: a directory that ``RACKWRIGHT_CATALOG`` names is not there.
+        InputErrors: an entry in it is malformed.
+    """
+    return _loaded(os.environ.get(VARIABLE, ""))
 
 
 @cache
-def load_catalog() -> Catalog:
-    """The catalog that ships with the product, read once."""
-    return read_catalog(files("rackwright") / "catalog")
+def _loaded(own: str) -> Catalog:
+    directories = [Path(part) for part in own.split(os.pathsep) if part]
+    for directory in directories:
+        if not directory.is_dir():
+            raise CannotRun(
+                Problem(
+                    printable(str(directory)),
+                    "must be a directory of catalog entries",
+                    "a file" if directory.exists() else "nothing there",
+                    f"your own entries are read from where --catalog or {VARIABLE} points",
+                    f"make it, or take it out of --catalog and {VARIABLE}",
+                )
+            )
+    return read_catalog(files("rackwright") / "catalog", *directories)
 
 
-def read_catalog(root: Traversable | Path) -> Catalog:
-    """Read a catalog from ``root``.
+def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
+    """Read a catalog from ``root`` and the user's directories ``own``.
 
     Raises:
         InputErrors: every entry that is malformed, stands twice or names an entry that is not there.
     """
-    found: dict[type[Entry], dict[str, Entry]] = {kind: {} for kind in _KINDS.values()}
+    read = [*texts(root), *(text for directory in own for text in texts(directory, own=True))]
+    found: dict[str, Entry] = {}
+    where: dict[str, str] = {}
     digests: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, text in _texts(root):
-        try:
-            entry = _entry(name, text)
-        except InputErrors as error:
-            problems.extend(error.problems)
-            continue
-        if entry.id in digests:
-            problems.append(_broken(name, "must have an id of its own", f'"{entry.id}" twice'))
-        digests[entry.id] = hashlib.sha256(text.encode()).hexdigest()
-        found[type(entry)][entry.id] = entry
+    for file, entry in entries(read):
+        if entry.id in digests and not (file.own and entry.replaces):
+            problems.append(
+                broken(
+                    file.name,
+                    "must have an id of its own",
+                    f'"{entry.id}" twice, also in {where[entry.id]}',
+                    "give it another id, or set replaces: true in your own entry" if file.own else "mend one",
+                )
+            )
+        digests[entry.id] = hashlib.sha256(file.text.encode()).hexdigest()
+        where[entry.id] = file.name
+        found[entry.id] = entry
     if problems:
         raise InputErrors(problems)
     catalog = Catalog(
         accelerators=_typed(found, Accelerator),
         machines=_typed(found, Machine),
+        cabinets=_typed(found, Cabinet),
         models=_typed(found, ModelEntry),
         engines=_typed(found, EngineEntry),
         prices=_typed(found, Prices),
         platforms=_typed(found, PlatformEntry),
         digests=digests,
     )
-    problems = list(_dangling(catalog))
+    problems = [*_dangling(catalog, where), *_ambiguous(catalog, where)]
     if problems:
         raise InputErrors(problems)
     return catalog
 
 
-def _texts(root: Traversable | Path) -> Iterator[tuple[str, str]]:
-    for folder in _FOLDERS:
-        place = root / folder
-        if not place.is_dir():
-            continue
-        for item in sorted(place.iterdir(), key=lambda i: i.name):
-            if item.name.endswith(".yaml"):
-                yield f"catalog/{folder}/{item.name}", item.read_text(encoding="utf-8")
+def _typed(found: Mapping[str, Entry], kind: type[E]) -> dict[str, E]:
+    return {name: entry for name, entry in found.items() if isinstance(entry, kind)}
 
 
-def _entry(name: str, text: str) -> Entry:
-    document = parse_yaml(text, name)
-    kind = document.data.get("kind") if isinstance(document.data, dict) else None
-    model = _KINDS.get(str(kind))
-    if model is None:
-        raise InputErrors(_broken(name, f"must have a kind of {listing(sorted(_KINDS))}", repr(kind)))
-    return validated(model, _with_sources(document), why="the sizing reads it", next_command=f"mend {name}")
-
-
-def _with_sources(document: Document) -> Document:
-    """Figures name a key of the entry's ``sources``; the text is put in its place."""
-    sources = document.data.get("sources", {})
-
-    def expand(node: Any) -> Any:
-        if isinstance(node, dict):
-            out = {key: expand(value) for key, value in node.items()}
-            if isinstance(node.get("source"), str):
-                out["source"] = sources.get(node["source"], node["source"])
-            return out
-        return [expand(item) for item in node] if isinstance(node, list) else node
-
-    body = {key: value if key == "sources" else expand(value) for key, value in document.data.items()}
-    return Document(document.source, body, document.lines)
-
-
-def _typed(found: dict[type[Entry], dict[str, Entry]], kind: type[E]) -> dict[str, E]:
-    return {name: entry for name, entry in found[kind].items() if isinstance(entry, kind)}
-
-
-def _dangling(catalog: Catalog) -> Iterator[Problem]:
+def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
+    priced = {name for prices in catalog.prices.values() for name in prices.machines}
     for machine in catalog.machines.values():
         if machine.accelerator not in catalog.accelerators:
             near = nearest(machine.accelerator, catalog.accelerators)
-            yield _broken(
-                machine.id, f"must name an accelerator of the catalog{near}", f'"{machine.accelerator}"'
+            yield broken(
+                where[machine.id],
+                f"must name an accelerator of the catalog{near}",
+                quoted(machine.accelerator),
             )
-        if not any(machine.id in prices.machines for prices in catalog.prices.values()):
-            yield _broken(machine.id, "must have a price", "none")
+        if machine.id not in priced and not machine.no_price:
+            yield broken(
+                where[machine.id],
+                "must have a price, or say why not",
+                "neither",
+                "put it into a price list, or give no_price a reason",
+            )
+    for prices in catalog.prices.values():
+        named: list[tuple[str, str, Mapping[str, Entry]]]
+        named = [("machines", n, catalog.machines) for n in prices.machines]
+        named += [("accelerators", n, catalog.accelerators) for n in prices.accelerators]
+        named += [("cabinets", n, catalog.cabinets) for n in prices.cabinets]
+        named += [("rentals", r.machine, catalog.machines) for r in prices.rentals]
+        named += [("apis", a.model, catalog.models) for a in prices.apis if a.model]
+        for field, name, known in named:
+            if name not in known:
+                yield broken(
+                    f"{where[prices.id]} {field}",
+                    f"must name entries of the catalog{nearest(name, known)}",
+                    quoted(name),
+                )
 
 
-def _broken(name: str, rule: str, found: str) -> Problem:
-    return Problem(name, rule, found, "the sizing reads it", "mend that catalog entry")
+def _ambiguous(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
+    for kind in catalog.kinds.values():
+        owner: dict[str, str] = {}
+        for entry in kind.values():
+            for name in sorted(_names(entry)):
+                other = owner.setdefault(name, entry.id)
+                if other != entry.id:
+                    yield broken(
+                        where[entry.id], "must share no name with another entry", f'"{name}" of {other} too'
+                    )
