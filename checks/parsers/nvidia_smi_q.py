@@ -14,6 +14,7 @@ Module Power Readings hold lines of the same names as the GPU's.  Read on driver
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from checks.parsers._core import NA, Facts, Reading, parser
@@ -22,13 +23,11 @@ from checks.parsers._nvidia import (
     Values,
     active_reasons,
     check_repeats,
-    first_number,
     flag_problems,
     gpu_problems,
-    new_gpu,
-    number_sum,
     version,
 )
+from checks.parsers._nvidia_report import FABRIC_FLAGS, REPAIR_FLAGS, RESET_FLAGS, Counter, gpu_facts
 from checks.parsers._values import na
 
 _LINE = re.compile(r"^(\s*)(\S.*?)\s*(?:\s:(?:\s(.*))?)?$")
@@ -82,6 +81,71 @@ class Block:
             if depth < len(path) and not node.children and node.value is not None:
                 return node.value if na(node.value) else None
         return node.value if node else None
+
+    def fact(self, name: str) -> str | None:
+        return self.value(*_PLACES[name])
+
+    def power_draws(self) -> Iterable[str | None]:
+        names = ("power draw", "instantaneous power draw", "average power draw")
+        return (self.value(_POWER, name) for name in names)
+
+    def power_limit(self) -> str | None:
+        limit = ("current power limit", "power limit")
+        return self.value(_POWER, "gpu ceiling power limit", limit) or self.value(_POWER, limit)
+
+    def error_counters(self, scope: str) -> list[Counter] | NA | None:
+        section = self.find("ecc errors", scope)
+        if section is None:
+            outer = self.find("ecc errors")
+            return na(outer.value) if outer is not None and outer.value is not None else None
+        if not section.children:
+            return na(section.value) if section.value is not None else None
+        double = section.get("double bit")
+        if double is None:
+            named = [node for node in section.children if "uncorrectable" in node.key.lower()]
+            return [(re.sub(r"\W+", "_", node.key.lower().replace("-", "")), node.value) for node in named]
+        if double.value is not None and not double.children:
+            return [("total", double.value)]
+        if double.get("total") is None:
+            self.reading.truncated(f"Double Bit of {scope} without Total", self.where)
+            return None
+        return [(node.key.lower(), node.value) for node in double.children]
+
+
+_POWER = ("gpu power readings", "power readings")
+_LINK = ("pci", "gpu link info")
+_PLACES: dict[str, tuple[str | tuple[str, ...], ...]] = {
+    "product": ("product name",),
+    "uuid": ("gpu uuid",),
+    "persistence_mode": ("persistence mode",),
+    "mig_current": ("mig mode", "current"),
+    "mig_pending": ("mig mode", "pending"),
+    "ecc_current": ("ecc mode", "current"),
+    "ecc_pending": ("ecc mode", "pending"),
+    "remapped_pending": ("remapped rows", "pending"),
+    "remap_failure": ("remapped rows", "remapping failure occurred"),
+    "remapped_uncorrectable": ("remapped rows", "uncorrectable error"),
+    "retired_pending": ("retired pages", ("pending", "pending page blacklist")),
+    "retired_single_bit": ("retired pages", "single bit ecc"),
+    "retired_double_bit": ("retired pages", "double bit ecc"),
+    "temperature_c": ("temperature", ("gpu current temp", "gpu")),
+    "temperature_tlimit_c": ("temperature", ("gpu t.limit temp", "gpu current t.limit temp")),
+    "memory_temperature_c": ("temperature", "memory current temp"),
+    "fan_percent": ("fan speed",),
+    "pcie_gen_current": (*_LINK, "pcie generation", "current"),
+    "pcie_gen_max": (*_LINK, "pcie generation", "max"),
+    "pcie_gen_device_max": (*_LINK, "pcie generation", "device max"),
+    "pcie_gen_host_max": (*_LINK, "pcie generation", "host max"),
+    "pcie_width_current": (*_LINK, "link width", "current"),
+    "pcie_width_max": (*_LINK, "link width", "max"),
+    "fabric_state": ("fabric", "state"),
+    "fabric_status": ("fabric", "status"),
+    "fabric_clique": ("fabric", ("cliqueid", "clique id")),
+    "fabric_health": ("fabric", "health", "summary"),
+    "memory_total_mib": ("fb memory usage", "total"),
+    "memory_used_mib": ("fb memory usage", "used"),
+    "recovery_action": ("gpu recovery action",),
+}
 
 
 def _tree(reading: Reading, lines: list[str], where: str) -> Node:
@@ -189,98 +253,12 @@ def _check_whole(block: Block, driver: str) -> None:
         reading.truncated("no Product Name", where)
 
 
-def _ecc_counters(block: Block, scope: str) -> int | float | NA | None:
-    """The uncorrectable errors of ``scope`` (volatile or aggregate)."""
-    values = Values(block.reading, block.where)
-    section = block.find("ecc errors", scope)
-    if section is None:
-        outer = block.find("ecc errors")
-        return na(outer.value) if outer is not None and outer.value is not None else None
-    if not section.children:
-        return na(section.value) if section.value is not None else None
-    double = section.get("double bit")
-    if double is not None:
-        if double.value is not None and not double.children:
-            return values.number(double.value)
-        total = double.get("total")
-        if total is None:
-            block.reading.truncated(f"Double Bit of {scope} without Total", block.where)
-            return None
-        printed = values.number(total.value)
-        if isinstance(printed, NA):
-            parts = [values.number(node.value) for node in double.children if node is not total]
-            return first_number([number_sum(parts), printed])
-        return printed
-    counters = [node for node in section.children if "uncorrectable" in node.key.lower()]
-    names = [node.key.lower() for node in counters]
-    if len(set(names)) != len(names):
-        block.reading.contradiction(f"{scope} counters stand twice", block.where)
-    parity = any("parity" in name for name in names)
-    wanted = {"dram uncorrectable"} | (
-        {"sram uncorrectable parity", "sram uncorrectable sec-ded"}
-        if parity or any("sec-ded" in name for name in names)
-        else {"sram uncorrectable"}
-    )
-    if not wanted <= set(names):
-        block.reading.truncated(
-            f"{scope} ECC errors without {', '.join(sorted(wanted - set(names)))}", block.where
-        )
-    return number_sum(values.number(node.value) for node in counters)
-
-
 def _gpu_facts(block: Block, address: str) -> Facts:
-    gpu = new_gpu()
-    values = Values(block.reading, block.where)
-    gpu["pci_bus_id"] = address
     printed = block.value("pci", "bus id")
     if printed and printed.strip().lower() != address.lower():
         block.reading.contradiction(f"GPU {address} has the Bus Id {printed.strip()}", block.where)
-    gpu["product"] = values.text(block.value("product name"))
-    gpu["uuid"] = values.text(block.value("gpu uuid"))
-    gpu["persistence_mode"] = values.boolean(block.value("persistence mode"))
-    for mode in ("mig", "ecc"):
-        gpu[f"{mode}_current"] = values.boolean(block.value(f"{mode} mode", "current"))
-        gpu[f"{mode}_pending"] = values.boolean(block.value(f"{mode} mode", "pending"))
-    gpu["ecc_uncorrected_volatile"] = _ecc_counters(block, "volatile")
-    gpu["ecc_uncorrected_aggregate"] = _ecc_counters(block, "aggregate")
-    gpu["remapped_pending"] = values.boolean(block.value("remapped rows", "pending"))
-    gpu["remap_failure"] = values.boolean(block.value("remapped rows", "remapping failure occurred"))
-    gpu["remapped_uncorrectable"] = values.number(block.value("remapped rows", "uncorrectable error"))
-    gpu["retired_pending"] = values.boolean(
-        block.value("retired pages", ("pending", "pending page blacklist"))
-    )
-    gpu["retired_single_bit"] = values.number(block.value("retired pages", "single bit ecc"))
-    gpu["retired_double_bit"] = values.number(block.value("retired pages", "double bit ecc"))
-    gpu["temperature_c"] = values.number(block.value("temperature", ("gpu current temp", "gpu")), ("C",))
-    margin = ("gpu t.limit temp", "gpu current t.limit temp")
-    gpu["temperature_tlimit_c"] = values.number(block.value("temperature", margin), ("C",))
-    gpu["memory_temperature_c"] = values.number(block.value("temperature", "memory current temp"), ("C",))
-    gpu["fan_percent"] = values.number(block.value("fan speed"), ("%",))
-    power = ("gpu power readings", "power readings")
-    gpu["power_draw_w"] = first_number(
-        values.number(block.value(power, name), ("W",))
-        for name in ("power draw", "instantaneous power draw", "average power draw")
-    )
-    limit = ("current power limit", "power limit")
-    ceiling = block.value(power, "gpu ceiling power limit", limit)
-    gpu["power_limit_w"] = values.number(ceiling or block.value(power, limit), ("W",))
-    for fact, name in (
-        ("current", "current"),
-        ("max", "max"),
-        ("device_max", "device max"),
-        ("host_max", "host max"),
-    ):
-        gpu[f"pcie_gen_{fact}"] = values.number(block.value("pci", "gpu link info", "pcie generation", name))
-    for name in ("current", "max"):
-        gpu[f"pcie_width_{name}"] = values.width(block.value("pci", "gpu link info", "link width", name))
+    gpu = gpu_facts(block, address)
     gpu["clocks_active_reasons"] = _clock_reasons(block)
-    gpu["fabric_state"] = values.text(block.value("fabric", "state"))
-    gpu["fabric_status"] = values.text(block.value("fabric", "status"))
-    gpu["fabric_clique"] = values.number(block.value("fabric", ("cliqueid", "clique id")))
-    gpu["fabric_health"] = values.text(block.value("fabric", "health", "summary"))
-    gpu["memory_total_mib"] = values.number(block.value("fb memory usage", "total"), ("MiB", "MB"))
-    gpu["memory_used_mib"] = values.number(block.value("fb memory usage", "used"), ("MiB", "MB"))
-    gpu["recovery_action"] = values.text(block.value("gpu recovery action"))
     return gpu
 
 
@@ -298,22 +276,13 @@ def _clock_reasons(block: Block) -> list[str] | NA | None:
 
 
 def _flags(block: Block) -> dict[str, str | None]:
-    flags: dict[str, str | None] = {
-        name: block.value("fabric", "health", name.replace("_", " "))
-        for name in (
-            "bandwidth",
-            "route_recovery_in_progress",
-            "route_unhealthy",
-            "access_timeout_recovery",
-            "incorrect_configuration",
-        )
-    }
+    def words(name: str) -> str:
+        return name.replace("_", " ")
+
+    flags = {name: block.value("fabric", "health", words(name)) for name in FABRIC_FLAGS}
     flags["sram_threshold_exceeded"] = block.value("ecc errors", "aggregate", "sram threshold exceeded")
-    for name in ("channel_repair_pending", "tpc_repair_pending", "unrepairable_memory"):
-        flags[name] = block.value("ecc errors", name.replace("_", " "))
-    for name in ("reset_required", "drain_and_reset_recommended"):
-        flags[name] = block.value("gpu reset status", name.replace("_", " "))
-    return flags
+    flags |= {name: block.value("ecc errors", words(name)) for name in REPAIR_FLAGS}
+    return flags | {name: block.value("gpu reset status", words(name)) for name in RESET_FLAGS}
 
 
 def _fragment(lines: list[str]) -> bool:

@@ -14,6 +14,7 @@ and error counters of their own; ``remapped_rows`` may be the text N/A.  Read on
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from checks.parsers._core import NA, Facts, Reading, parser, shorten
@@ -23,13 +24,11 @@ from checks.parsers._nvidia import (
     Values,
     active_reasons,
     check_repeats,
-    first_number,
     flag_problems,
     gpu_problems,
-    new_gpu,
-    number_sum,
     version,
 )
+from checks.parsers._nvidia_report import FABRIC_FLAGS, REPAIR_FLAGS, RESET_FLAGS, Counter, gpu_facts
 from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
@@ -104,106 +103,86 @@ class _Gpu:
                     return (above.text or "").strip()
         return None
 
+    def fact(self, name: str) -> str | None:
+        return self.value(*_PLACES[name])
 
-def _ecc_counters(gpu: _Gpu, scope: str) -> int | float | NA | None:
-    values = Values(gpu.reading, gpu.where)
-    section = gpu.element.find(f"ecc_errors/{scope}")
-    if section is None or len(section) == 0:
-        text = gpu.value(f"ecc_errors/{scope}")
-        return na(text) if text else None
-    double = section.find("double_bit")
-    if double is not None:
-        total = double.findtext("total")
-        if total is None:
-            gpu.reading.truncated(f"double_bit of {scope} without total", gpu.where)
+    def _power(self) -> str:
+        new = self.element.find("gpu_power_readings") is not None
+        return "gpu_power_readings" if new else "power_readings"
+
+    def power_draws(self) -> Iterable[str | None]:
+        names = ("power_draw", "instant_power_draw", "average_power_draw")
+        return (self.value(f"{self._power()}/{name}") for name in names)
+
+    def power_limit(self) -> str | None:
+        power = self._power()
+        section = self.element.find(power)
+        direct = self.value(f"{power}/current_power_limit", f"{power}/power_limit")
+        if direct is not None or section is None:
+            return direct
+        deeper = section.findall(".//current_power_limit")
+        if not deeper:
+            self.reading.truncated(f"{power} without a power limit", self.where)
             return None
-        printed = values.number(total)
-        if isinstance(printed, NA):
-            parts = [values.number(part.text or "") for part in double if part.tag != "total"]
-            return first_number([number_sum(parts), printed])
-        return printed
-    names = [counter.tag for counter in section if "uncorrectable" in counter.tag]
-    if len(names) != len(set(names)):
-        gpu.reading.contradiction(f"{scope} counters stand twice", gpu.where)
-    split = any("parity" in name or "secded" in name for name in names)
-    wanted = {"dram_uncorrectable"} | (
-        {"sram_uncorrectable_parity", "sram_uncorrectable_secded"} if split else {"sram_uncorrectable"}
-    )
-    if not wanted <= set(names):
-        missing = ", ".join(sorted(wanted - set(names)))
-        gpu.reading.truncated(f"{scope} ECC errors without {missing}", gpu.where)
-    return number_sum(values.number(section.findtext(name)) for name in names)
+        return (deeper[0].text or "").strip()
+
+    def error_counters(self, scope: str) -> list[Counter] | NA | None:
+        section = self.element.find(f"ecc_errors/{scope}")
+        if section is None or len(section) == 0:
+            text = self.value(f"ecc_errors/{scope}")
+            return na(text) if text else None
+        double = section.find("double_bit")
+        if double is None:
+            return [(counter.tag, counter.text) for counter in section if "uncorrectable" in counter.tag]
+        if double.find("total") is None:
+            self.reading.truncated(f"double_bit of {scope} without total", self.where)
+            return None
+        return [(counter.tag, counter.text or "") for counter in double]
+
+
+_LINK = "pci/pci_gpu_link_info/"
+_PLACES: dict[str, tuple[str, ...]] = {
+    "product": ("product_name",),
+    "uuid": ("uuid",),
+    "persistence_mode": ("persistence_mode",),
+    "mig_current": ("mig_mode/current_mig",),
+    "mig_pending": ("mig_mode/pending_mig",),
+    "ecc_current": ("ecc_mode/current_ecc",),
+    "ecc_pending": ("ecc_mode/pending_ecc",),
+    "remapped_pending": ("remapped_rows/remapped_row_pending",),
+    "remap_failure": ("remapped_rows/remapped_row_failure",),
+    "remapped_uncorrectable": ("remapped_rows/remapped_row_unc",),
+    "retired_pending": ("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),
+    "retired_single_bit": ("retired_pages/multiple_single_bit_retirement/retired_count",),
+    "retired_double_bit": ("retired_pages/double_bit_retirement/retired_count",),
+    "temperature_c": ("temperature/gpu_temp",),
+    "temperature_tlimit_c": ("temperature/gpu_temp_tlimit", "temperature/gpu_current_temp_tlimit"),
+    "memory_temperature_c": ("temperature/memory_temp",),
+    "fan_percent": ("fan_speed",),
+    "pcie_gen_current": (f"{_LINK}pcie_gen/current_link_gen",),
+    "pcie_gen_max": (f"{_LINK}pcie_gen/max_link_gen",),
+    "pcie_gen_device_max": (f"{_LINK}pcie_gen/max_device_link_gen",),
+    "pcie_gen_host_max": (f"{_LINK}pcie_gen/max_host_link_gen",),
+    "pcie_width_current": (f"{_LINK}link_widths/current_link_width",),
+    "pcie_width_max": (f"{_LINK}link_widths/max_link_width",),
+    "fabric_state": ("fabric/state",),
+    "fabric_status": ("fabric/status",),
+    "fabric_clique": ("fabric/cliqueId", "fabric/clique_id"),
+    "fabric_health": ("fabric/health/summary",),
+    "memory_total_mib": ("fb_memory_usage/total",),
+    "memory_used_mib": ("fb_memory_usage/used",),
+    "recovery_action": ("gpu_recovery_action",),
+}
 
 
 def _gpu_facts(gpu: _Gpu) -> Facts:
-    facts = new_gpu()
-    values = Values(gpu.reading, gpu.where)
     address = gpu.element.get("id")
     printed = gpu.value("pci/pci_bus_id")
     if address and printed and address.lower() != printed.lower():
         gpu.reading.contradiction(f"GPU {address} has the pci_bus_id {printed}", gpu.where)
-    facts["pci_bus_id"] = address or printed or None
-    facts["product"] = values.text(gpu.value("product_name"))
-    facts["uuid"] = values.text(gpu.value("uuid"))
-    facts["persistence_mode"] = values.boolean(gpu.value("persistence_mode"))
-    for mode in ("mig", "ecc"):
-        for state in ("current", "pending"):
-            facts[f"{mode}_{state}"] = values.boolean(gpu.value(f"{mode}_mode/{state}_{mode}"))
-    facts["ecc_uncorrected_volatile"] = _ecc_counters(gpu, "volatile")
-    facts["ecc_uncorrected_aggregate"] = _ecc_counters(gpu, "aggregate")
-    facts["remapped_pending"] = values.boolean(gpu.value("remapped_rows/remapped_row_pending"))
-    facts["remap_failure"] = values.boolean(gpu.value("remapped_rows/remapped_row_failure"))
-    facts["remapped_uncorrectable"] = values.number(gpu.value("remapped_rows/remapped_row_unc"))
-    retired = "retired_pages/"
-    facts["retired_pending"] = values.boolean(
-        gpu.value(f"{retired}pending_retirement", f"{retired}pending_blacklist")
-    )
-    facts["retired_single_bit"] = values.number(
-        gpu.value(f"{retired}multiple_single_bit_retirement/retired_count")
-    )
-    facts["retired_double_bit"] = values.number(gpu.value(f"{retired}double_bit_retirement/retired_count"))
-    facts["temperature_c"] = values.number(gpu.value("temperature/gpu_temp"), ("C",))
-    margin = gpu.value("temperature/gpu_temp_tlimit", "temperature/gpu_current_temp_tlimit")
-    facts["temperature_tlimit_c"] = values.number(margin, ("C",))
-    facts["memory_temperature_c"] = values.number(gpu.value("temperature/memory_temp"), ("C",))
-    facts["fan_percent"] = values.number(gpu.value("fan_speed"), ("%",))
-    power = "gpu_power_readings" if gpu.element.find("gpu_power_readings") is not None else "power_readings"
-    facts["power_draw_w"] = first_number(
-        values.number(gpu.value(f"{power}/{name}"), ("W",))
-        for name in ("power_draw", "instant_power_draw", "average_power_draw")
-    )
-    facts["power_limit_w"] = values.number(_power_limit(gpu, power), ("W",))
-    link = "pci/pci_gpu_link_info/"
-    for fact, name in (
-        ("current", "current_link_gen"),
-        ("max", "max_link_gen"),
-        ("device_max", "max_device_link_gen"),
-        ("host_max", "max_host_link_gen"),
-    ):
-        facts[f"pcie_gen_{fact}"] = values.number(gpu.value(f"{link}pcie_gen/{name}"))
-    for name in ("current", "max"):
-        facts[f"pcie_width_{name}"] = values.width(gpu.value(f"{link}link_widths/{name}_link_width"))
+    facts = gpu_facts(gpu, address or printed or None)
     facts["clocks_active_reasons"] = _reasons(gpu)
-    facts["fabric_state"] = values.text(gpu.value("fabric/state"))
-    facts["fabric_status"] = values.text(gpu.value("fabric/status"))
-    facts["fabric_clique"] = values.number(gpu.value("fabric/cliqueId", "fabric/clique_id"))
-    facts["fabric_health"] = values.text(gpu.value("fabric/health/summary"))
-    facts["memory_total_mib"] = values.number(gpu.value("fb_memory_usage/total"), ("MiB", "MB"))
-    facts["memory_used_mib"] = values.number(gpu.value("fb_memory_usage/used"), ("MiB", "MB"))
-    facts["recovery_action"] = values.text(gpu.value("gpu_recovery_action"))
     return facts
-
-
-def _power_limit(gpu: _Gpu, power: str) -> str | None:
-    section = gpu.element.find(power)
-    direct = gpu.value(f"{power}/current_power_limit", f"{power}/power_limit")
-    if direct is not None or section is None:
-        return direct
-    deeper = section.findall(".//current_power_limit")
-    if not deeper:
-        gpu.reading.truncated(f"{power} without a power limit", gpu.where)
-        return None
-    return (deeper[0].text or "").strip()
 
 
 def _reasons(gpu: _Gpu) -> list[str] | NA | None:
@@ -262,22 +241,10 @@ def _check_whole(gpu: _Gpu, driver: str) -> None:
 
 
 def _flags(gpu: _Gpu) -> dict[str, str | None]:
-    flags = {
-        name: gpu.value(f"fabric/health/{name}")
-        for name in (
-            "bandwidth",
-            "route_recovery_in_progress",
-            "route_unhealthy",
-            "access_timeout_recovery",
-            "incorrect_configuration",
-        )
-    }
+    flags = {name: gpu.value(f"fabric/health/{name}") for name in FABRIC_FLAGS}
     flags["sram_threshold_exceeded"] = gpu.value("ecc_errors/aggregate/sram_threshold_exceeded")
-    for name in ("channel_repair_pending", "tpc_repair_pending", "unrepairable_memory"):
-        flags[name] = gpu.value(f"ecc_errors/{name}")
-    for name in ("reset_required", "drain_and_reset_recommended"):
-        flags[name] = gpu.value(f"gpu_reset_status/{name}")
-    return flags
+    flags |= {name: gpu.value(f"ecc_errors/{name}") for name in REPAIR_FLAGS}
+    return flags | {name: gpu.value(f"gpu_reset_status/{name}") for name in RESET_FLAGS}
 
 
 def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, list[ElementTree.Element]]:
