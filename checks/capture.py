@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rackwright.files import write_whole
+
 
 class CommandOutput(BaseModel):
     """One command's result.
@@ -53,14 +55,13 @@ class Capture(BaseModel):
     outputs: dict[str, CommandOutput] = Field(default_factory=dict)
 
     def write(self, directory: Path) -> Path:
-        """One file a host, whole or not at all."""
-        directory.mkdir(parents=True, exist_ok=True)
+        """One file a host, whole or not at all.
+
+        Raises:
+            CannotRun: it cannot be written.
+        """
         path = directory / f"{self.host}.json"
-        temporary = path.with_suffix(".part")
-        temporary.write_text(
-            json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False), encoding="utf-8"
-        )
-        temporary.replace(path)
+        write_whole(path, json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False))
         return path
 
     @classmethod

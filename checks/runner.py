@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from checks.capture import Capture
 from checks.collect import Script, build, commands_of, variables_for
 from checks.fleet import collect_all
+from checks.journal import NAME, Journal, Recovered, kept, unwritten
 from checks.parsers import parse
 from checks.registry import Check, Command, Scope, expectation
 from checks.transport import Network, Settings
@@ -75,6 +75,8 @@ class Options:
         load: the load that readings of power and temperature must have been taken at.
         deadline_s: seconds a host may take; None gives each tier its own.
         left_out: checks of tier 0 that the selection does not include.
+        plan_file: the plan where it is another than the inventory's, for whoever goes on with the run.
+        resume: an unfinished run to go on with; its captures stand in ``results_dir``.
     """
 
     network: Settings = field(default_factory=Settings)
@@ -84,10 +86,14 @@ class Options:
     load: Load | None = None
     deadline_s: float | None = None
     left_out: tuple[str, ...] = ()
+    plan_file: str = ""
+    resume: Recovered | None = None
 
 
 OnResult = Callable[[Result], None]
 OnHost = Callable[[Capture, Sequence[Result]], None]
+OnTier = Callable[[int, Sequence[str]], None]
+"""A tier begins: its number, and the hosts that are contacted in it."""
 
 
 # --- selection -----------------------------------------------------------------------------------------
@@ -373,57 +379,6 @@ def _asked(item: Check, wanted: HostExpectation | None) -> bool:
     return not (item.expects and isinstance(expectation(wanted, item.expects), NotApplicable))
 
 
-# --- the journal ---------------------------------------------------------------------------------------
-
-
-class Journal:
-    """results.jsonl: a header line, then one line a result, written as it is established."""
-
-    SCHEMA = "rackwright/results-stream/v1"
-
-    def __init__(self, path: Path | None, header: Results) -> None:
-        self._file: TextIO | None = None
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", encoding="utf-8")
-            first = header.model_dump(mode="json", by_alias=True, exclude={"results"})
-            self._line({"stream": self.SCHEMA, "header": first})
-
-    def add(self, result: Result) -> None:
-        self._line(result.model_dump(mode="json"))
-
-    def _line(self, data: Any) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(data, ensure_ascii=False) + "\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def recover(path: Path) -> Results:
-    """What a run had established before it was ended, from its journal. A half last line is left out."""
-    header: dict[str, Any] = {}
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            data = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if "header" in data:
-            header = data["header"]
-        else:
-            found.append(Result.model_validate(data))
-    results = Results.model_validate(header)
-    return results.model_copy(
-        update={
-            "results": tuple(found),
-            "notes": (*results.notes, "recovered: the run did not end by itself"),
-        }
-    )
-
-
 # --- the run -------------------------------------------------------------------------------------------
 
 
@@ -435,14 +390,18 @@ def run(
     *,
     on_result: OnResult | None = None,
     on_host: OnHost | None = None,
+    on_tier: OnTier | None = None,
     notes: Sequence[str] = (),
 ) -> Results:
     """Collect, judge and report as results come; ``inventory`` is bound to ``plan``.
 
     Raises:
-        CannotRun: no host or no check.
+        CannotRun: no host or no check, or the journal cannot be begun.
+        InterruptedRunError: the run was stopped, by its user or by a full disk; it carries what had come in.
     """
-    return _Run(plan, inventory, selected, options, on_result=on_result, on_host=on_host, notes=notes).go()
+    going = _Run(plan, inventory, selected, options, on_result=on_result, on_host=on_host, notes=notes)
+    going.on_tier = on_tier
+    return going.go()
 
 
 class _Run:
@@ -470,38 +429,106 @@ class _Run:
         self.unreachable: dict[str, str] = {}
         self.found: list[Result] = []
         self.notes = list(notes)
+        self.on_tier: OnTier | None = None
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.begin = time.monotonic()
-        path = options.results_dir / "results.jsonl" if options.results_dir else None
         self.done = False
-        self.journal = Journal(path, self._results())
+        self.unwritten: Problem | None = None
+        self.settled: dict[int, set[str]] = {}
+        if options.resume is not None:
+            self._restore(options.resume)
+        path = options.results_dir / NAME if options.results_dir else None
+        self.journal = Journal(path, self._results(), self._asked())
+        for result in self.found:
+            self.journal.add(result)
+        for tier, hosts in self.settled.items():
+            for name in sorted(hosts):
+                self.journal.host(name, tier)
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "checks": [item.id for item in self.selected],
+            "load": self.options.load.value if self.options.load else None,
+            "plan_file": self.options.plan_file,
+        }
+
+    def _restore(self, prior: Recovered) -> None:
+        """Hosts whose results and capture are both there are not contacted again."""
+        assert self.options.results_dir is not None
+        directory = self.options.results_dir / "captures"
+        self.settled = kept(prior, sorted({item.tier for item in self.selected}))
+        members = {h.name for h in self.inventory.hosts}
+        for name in sorted(set().union(*self.settled.values())):
+            capture = read_capture(directory, name) if name in members else None
+            if capture is None or capture.problem:
+                for hosts in self.settled.values():
+                    hosts.discard(name)
+                continue
+            view = self.bench.view(capture)
+            view.keep_only(self.shared)
+            self.captures[name] = view.capture
+        tiers = {item.id: item.tier for item in self.selected}
+        self.found = [
+            r
+            for r in prior.results.results
+            if r.scope == "host" and r.subject in self.settled.get(tiers.get(r.check, -1), ())
+        ]
+        self.started = prior.results.started
+        count, total = len(self.captures), len(self.inventory.hosts)
+        self.notes.append(
+            f"resumed: {count:,} of {total:,} hosts were kept as the run of {self.started} had found them"
+        )
 
     def go(self) -> Results:
         try:
             for tier in sorted({item.tier for item in self.selected}):
                 self._tier([item for item in self.selected if item.tier == tier], tier)
             self.done = True
+            results = self._results()
+            self._save(lambda: self.journal.end(results))
         except KeyboardInterrupt:
             self.notes.append("interrupted: what had come in by then")
             raise InterruptedRunError(self._results()) from None
         finally:
             self.journal.close()
-        return self._results()
+        if self.unwritten:
+            raise InterruptedRunError(self._results(), self.unwritten)
+        return results
 
     def _tier(self, checks: Sequence[Check], tier: int) -> None:
-        hosts = [
-            h for h in self.inventory.hosts if h.name not in self.unreachable and h.name not in self.pruned
-        ]
+        away = {*self.unreachable, *self.pruned, *self.settled.get(tier, ())}
+        hosts = [h for h in self.inventory.hosts if h.name not in away]
+        if self.on_tier:
+            self.on_tier(tier, [h.name for h in hosts])
         per_host = [item for item in checks if item.scope is Scope.HOST]
         for capture in self._collect(hosts, checks, tier):
-            self._host(capture, per_host)
+            self._host(capture, per_host, tier)
+            self._stop_unwritten()
         for item in checks:
             if item.scope is not Scope.HOST:
                 for subject in self.bench.subjects(item.scope):
                     self._add(self.bench.judge_group(item, subject, self.captures))
+        self._stop_unwritten()
         later = sum(item.tier > tier and item.scope is Scope.HOST for item in self.selected)
         if later:
             self._prune(tier, later)
+
+    def _save(self, write: Callable[[], object]) -> None:
+        """Keep something on disk. Once that failed, what was measured is summarised and the run ends."""
+        if self.unwritten:
+            return
+        try:
+            write()
+        except CannotRun as error:
+            first = error.problems[0]
+            self.unwritten = unwritten(self.journal.path or Path(first.where), first.found)
+            if self.options.captures is not None:
+                self.unwritten = replace(self.unwritten, next="make room, then judge the captures again")
+
+    def _stop_unwritten(self) -> None:
+        if self.unwritten:
+            self.notes.append("stopped: the results could not be written any more")
+            raise InterruptedRunError(self._results(), self.unwritten)
 
     def _collect(self, hosts: Sequence[Host], checks: Sequence[Check], tier: int) -> Iterator[Capture]:
         if self.options.captures is not None:
@@ -515,12 +542,13 @@ class _Run:
         jobs = [job for job in scripts(self.plan, self.inventory, checks) if job[0].name in wanted]
         yield from collect_all(Network(settings), jobs, forks=self.options.forks)
 
-    def _host(self, capture: Capture, checks: Sequence[Check]) -> None:
+    def _host(self, capture: Capture, checks: Sequence[Check], tier: int) -> None:
         if capture.host in self.captures and self.options.results_dir and not capture.problem:
             before = read_capture(self.options.results_dir / "captures", capture.host)
             capture = capture.model_copy(update={"outputs": {**before.outputs, **capture.outputs}})
         if self.options.results_dir and self.options.captures is None:
-            capture.write(self.options.results_dir / "captures")
+            directory = self.options.results_dir / "captures"
+            self._save(lambda: capture.write(directory))
         if capture.problem:
             self.unreachable[capture.host] = capture.problem
             mine = [self.bench.judge_host(_reachable(), self.bench.view(capture))]
@@ -534,6 +562,7 @@ class _Run:
         self.captures[capture.host] = view.capture
         for result in mine:
             self._add(result)
+        self._save(lambda: self.journal.host(capture.host, tier, capture.problem))
         if self.on_host:
             self.on_host(capture, mine)
 
@@ -551,7 +580,7 @@ class _Run:
 
     def _add(self, result: Result) -> None:
         self.found.append(result)
-        self.journal.add(result)
+        self._save(lambda: self.journal.add(result))
         if self.on_result:
             self.on_result(result)
 
@@ -581,11 +610,12 @@ class _Run:
 
 
 class InterruptedRunError(Exception):
-    """The run was stopped by its user; ``results`` holds what had come in."""
+    """The run was stopped: ``results`` holds what had come in, ``problem`` what stopped it, if not a user."""
 
-    def __init__(self, results: Results) -> None:
-        super().__init__("interrupted")
+    def __init__(self, results: Results, problem: Problem | None = None) -> None:
+        super().__init__(str(problem or "interrupted"))
         self.results = results
+        self.problem = problem
 
 
 def read_capture(directory: Path, host: str) -> Capture:

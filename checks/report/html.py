@@ -12,6 +12,7 @@ from checks.report.findings import SYMBOLS, WORDS, Finding, Registry, examine
 from checks.report.matrix import as_script_data, matrix
 from checks.report.racks import Budget, RackView, Reading, rack_views
 from checks.report.text import clean, duration, folded, kilowatts, plural
+from rackwright.files import write_whole
 from rackwright.plan import Plan
 from rackwright.render import render
 from rackwright.verdict import Results
@@ -30,11 +31,12 @@ class Mark:
 
 
 def write(results: Results, registry: Registry, plan: Plan | None, path: Path) -> None:
-    """Write the page whole or not at all; the same input gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(path.suffix + ".part")
-    temporary.write_text(page(results, registry, plan), encoding="utf-8")
-    temporary.replace(path)
+    """Write the page whole or not at all; the same input gives the same bytes.
+
+    Raises:
+        CannotRun: it cannot be written.
+    """
+    write_whole(path, page(results, registry, plan))
 
 
 def page(results: Results, registry: Registry, plan: Plan | None = None) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rackwright.files import write_whole
+
 RESULTS_SCHEMA = "rackwright/results/v1"
 
 
@@ -171,8 +173,9 @@ class Results(_Frozen):
         return cls.model_validate(data)
 
     def write(self, path: Path) -> None:
-        """Write whole or not at all: a reader never sees half a file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(path.suffix + ".part")
-        temporary.write_text(self.to_json(), encoding="utf-8")
-        temporary.replace(path)
+        """Write whole or not at all: a reader never sees half a file.
+
+        Raises:
+            CannotRun: it cannot be written.
+        """
+        write_whole(path, self.to_json())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
 import tempfile
@@ -12,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rackwright.errors import CannotRun, Problem, RackwrightError
+from rackwright.cli.progress import Progress
+from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from checks.capture import Capture
+    from checks.journal import Recovered
+    from checks.registry import Check
     from rackwright.inventory import Inventory
     from rackwright.plan import Plan
-    from rackwright.verdict import Result, Results
+    from rackwright.verdict import Results
 
 
 def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -32,9 +33,7 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
     help=__doc__,
     epilog="Exit status: 0 all good, 1 findings, 2 bad input or nothing could be measured.",
 )
-@click.option(
-    "--hosts", required=True, metavar="INVENTORY", type=click.Path(path_type=Path), help="INI inventory file."
-)
+@click.option("--hosts", metavar="INVENTORY", type=click.Path(path_type=Path), help="INI inventory file.")
 @click.option(
     "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan, instead of the inventory's."
 )
@@ -62,6 +61,12 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Judge the captures kept in this directory; no host is contacted.",
 )
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Go on with the run that was ended in this directory; hosts that were finished are not contacted.",
+)
 @click.option("--forks", type=click.IntRange(1, 512), default=32, show_default=True, help="Hosts at a time.")
 @click.option("--timeout", type=click.FloatRange(5), help="Seconds a host may take (default 60 in tier 0).")
 @click.option(
@@ -79,7 +84,7 @@ def command(**options: Any) -> None:
 
 def _run(
     *,
-    hosts: Path,
+    hosts: Path | None,
     plan_file: Path | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -88,6 +93,7 @@ def _run(
     load: str | None,
     results_dir: Path,
     captures: Path | None,
+    resume: Path | None,
     forks: int,
     timeout: float | None,
     known_hosts: Path | None,
@@ -97,13 +103,24 @@ def _run(
     quiet: bool,
 ) -> int:
     _require_checks()
-    from checks import registry, runner
+    from checks import journal, registry, runner
     from checks.transport import Settings
     from rackwright.verdict import Load
 
-    inventory, plan, notes = load_bound(hosts, plan_file, _patterns(limit))
     known = registry.load()
-    selected = runner.select(known, only=_patterns(only), skip=_patterns(skip), tier=tier)
+    prior = None
+    if resume is not None:
+        _refuse_beside_resume()
+        prior, results_dir = journal.read(resume / journal.NAME), resume
+        hosts, plan_file, load = _asked_before(prior, hosts, plan_file)
+        inventory, plan, notes = load_bound(hosts, plan_file)
+        inventory = _same(prior, resume, inventory, plan)
+        selected = _selected_before(prior, resume, known)
+    elif hosts is None:
+        raise click.UsageError("give --hosts INVENTORY, or --resume DIR")
+    else:
+        inventory, plan, notes = load_bound(hosts, plan_file, _patterns(limit))
+        selected = runner.select(known, only=_patterns(only), skip=_patterns(skip), tier=tier)
     options = runner.Options(
         network=Settings(known_hosts=known_hosts, ssh_config=ssh_config, key_file=key, inventory=str(hosts)),
         forks=forks,
@@ -112,25 +129,142 @@ def _run(
         load=Load(load) if load else None,
         deadline_s=timeout,
         left_out=runner.left_out(known, selected),
+        plan_file=str(plan_file or ""),
+        resume=prior,
     )
     _require_writable(results_dir, *([] if captures else [results_dir / "captures"]))
-    progress = Progress(len(inventory.hosts), quiet=quiet)
-    progress.start(len(selected), captures)
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    status = None
-    try:
-        results = runner.run(plan, inventory, selected, options, on_host=progress.host, notes=notes)
-    except runner.InterruptedRunError as stop:
-        results, status = stop.results, 2
-    finally:
-        progress.end()
-    report, unwritten = _write(results, results_dir, known, plan, captures or results_dir / "captures")
+    with journal.held(results_dir):
+        if prior is None:
+            _set_aside(results_dir)
+        progress = Progress(len(inventory.hosts), quiet=quiet, forks=forks)
+        progress.start(len(selected), captures)
+        signal.signal(signal.SIGTERM, _as_interrupt)
+        stopped: tuple[Problem, ...] = ()
+        status = None
+        try:
+            results = runner.run(
+                plan, inventory, selected, options, on_host=progress.host, on_tier=progress.tier, notes=notes
+            )
+        except runner.InterruptedRunError as stop:
+            results, status = stop.results, 2
+            stopped = (stop.problem,) if stop.problem else ()
+        finally:
+            progress.end()
+        report, unwritten = _write(results, results_dir, known, plan, captures or results_dir / "captures")
     _summary(results, known, report)
-    if unwritten:
-        raise CannotRun(unwritten)
+    if stopped or unwritten:
+        raise CannotRun(stopped or unwritten)
     if open_report and report is not None and report.suffix == ".html":
         webbrowser.open(report.resolve().as_uri())
     return results.exit_code if status is None else status
+
+
+# --- going on with a run that was ended ----------------------------------------------------------------
+
+_DECIDED = ("only", "skip", "limit", "tier", "load", "captures", "results_dir")
+"""What the run that is resumed has decided already."""
+
+
+def _refuse_beside_resume() -> None:
+    context = click.get_current_context()
+    given = [
+        max(option.opts, key=len)
+        for option in context.command.params
+        if option.name in _DECIDED
+        and context.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(
+            f"--resume goes on with the selection of its run; leave out {', '.join(given)}"
+        )
+
+
+def _asked_before(
+    prior: Recovered, hosts: Path | None, plan_file: Path | None
+) -> tuple[Path, Path | None, str | None]:
+    """Inventory, plan and load of the run that is resumed; what is given now may only move the files."""
+    before = str(prior.asked.get("plan_file") or "")
+    load = prior.asked.get("load")
+    return (
+        hosts or Path(prior.results.inventory or "hosts.ini"),
+        plan_file or (Path(before) if before else None),
+        str(load) if load else None,
+    )
+
+
+def _same(prior: Recovered, directory: Path, inventory: Inventory, plan: Plan) -> Inventory:
+    """The hosts of the run that is resumed.
+
+    Raises:
+        InputErrors: it was judged by another plan, has hosts that the inventory lacks, or has ended.
+    """
+    from dataclasses import replace
+
+    names = set(prior.results.hosts)
+    lost = sorted(names - {h.name for h in inventory.hosts})
+    new = "judge everything by the plan of today: leave --resume out"
+    problems = []
+    if plan.digest != prior.results.plan_digest:
+        problems.append(
+            Problem(
+                f"--resume {directory}",
+                f"must go on with the plan of the run (digest {prior.results.plan_digest[:12]})",
+                f"{plan.header.name}, digest {plan.digest[:12]}",
+                "half of the verdicts would come from another plan", f"give that plan with --plan, or {new}",
+            )
+        )  # fmt: skip
+    if lost:
+        problems.append(
+            Problem(
+                inventory.source, "must name every host of the run", f"no {listing(lost)}",
+                "the run could not be finished", "put them back, or start anew: leave --resume out",
+            )
+        )  # fmt: skip
+    if prior.ended and not prior.results.unreachable:
+        problems.append(
+            Problem(
+                f"--resume {directory}", "must be a run that was ended before its time",
+                f"the run of {prior.results.started}, which finished",
+                "there is nothing left to do", f"rackwright report {directory / 'results.json'}",
+            )
+        )  # fmt: skip
+    if problems:
+        raise InputErrors(problems)
+    return replace(inventory, hosts=tuple(h for h in inventory.hosts if h.name in names))
+
+
+def _selected_before(prior: Recovered, directory: Path, known: Any) -> tuple[Check, ...]:
+    """The checks of the run that is resumed.
+
+    Raises:
+        InputErrors: one is not registered any more.
+    """
+    ids = [str(item) for item in prior.asked.get("checks") or ()]
+    lost = [name for name in ids if name not in known]
+    if lost or not ids:
+        raise InputErrors(
+            Problem(
+                f"--resume {directory}", "must go on with the checks of the run",
+                f"{listing(lost)}: not registered" if lost else "none named in the journal",
+                "the run could not be finished", "start anew: leave --resume out",
+            )
+        )  # fmt: skip
+    return tuple(item for item in known.values() if item.id in ids)
+
+
+def _set_aside(directory: Path) -> None:
+    from checks import journal
+
+    kept = journal.set_aside(directory)
+    if kept is None:
+        return
+    path, prior = kept
+    hosts = len({host for host, _ in prior.done})
+    click.echo(
+        f"an unfinished run of {prior.results.started} stood here ({hosts} of "
+        f"{len(prior.results.hosts)} hosts done); its journal is kept: rackwright report {path}",
+        err=True,
+    )
 
 
 def _as_interrupt(_number: int, _frame: Any) -> None:
@@ -198,54 +332,6 @@ def _require_writable(directory: Path, *below: Path) -> None:
     )  # fmt: skip
 
 
-class Progress:
-    """One line a host as it finishes; on a terminal a counter below them."""
-
-    _MARKS = (("fail", "✗"), ("error", "!"), ("warn", "~"))
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self._total = total
-        self._done = 0
-        self._quiet = quiet
-        self._counter = sys.stderr.isatty() and not quiet
-
-    def start(self, checks: int, captures: Path | None) -> None:
-        from checks.report.text import plural
-
-        if not self._quiet:
-            verb = f"judging the captures in {captures}" if captures else "collecting"
-            hosts, items = plural(self._total, "host"), plural(checks, "check")
-            click.echo(f"{hosts}, {items}: {verb}", err=True)
-        self._count()
-
-    def host(self, capture: Capture, results: Sequence[Result]) -> None:
-        self._done += 1
-        if not self._quiet:
-            self._clear()
-            click.echo(self._line(capture, results), err=True)
-        self._count()
-
-    def _line(self, capture: Capture, results: Sequence[Result]) -> str:
-        head = f"[{self._done}/{self._total}] {capture.host}"
-        if capture.problem:
-            return f"{head}: not reached: {capture.problem}"
-        counts = {s: sum(r.status == s for r in results) for s in ("pass", "fail", "error", "warn")}
-        words = [f"{counts['pass']} pass"]
-        words += [f"{counts[s]} {s}" for s, _ in self._MARKS if counts[s]]
-        return f"{head}: {', '.join(words)} ({capture.seconds:.1f} s)"
-
-    def _count(self) -> None:
-        if self._counter:
-            click.echo(f"\r{self._done}/{self._total} hosts", nl=False, err=True)
-
-    def _clear(self) -> None:
-        if self._counter:
-            click.echo("\r\x1b[K", nl=False, err=True)
-
-    def end(self) -> None:
-        self._clear()
-
-
 def _write(
     results: Results, directory: Path, registry: Any, plan: Plan, captures: Path
 ) -> tuple[Path | None, tuple[Problem, ...]]:
@@ -265,7 +351,7 @@ def _write(
     for path, write in steps:
         try:
             write()
-        except OSError as error:
+        except CannotRun as error:
             problems.append(_unwritten(path, captures, error))
         except RackwrightError as error:
             click.echo(f"no {path.name}: {error}", err=True)
@@ -274,12 +360,10 @@ def _write(
     return best, tuple(problems)
 
 
-def _unwritten(path: Path, captures: Path, error: OSError) -> Problem:
-    with contextlib.suppress(OSError):
-        path.with_suffix(path.suffix + ".part").unlink(missing_ok=True)
+def _unwritten(path: Path, captures: Path, error: CannotRun) -> Problem:
     old = ", and what stands there is an earlier run's" if path.exists() else ""
     return Problem(
-        str(path), "must be written at the end of a run", error.strerror or str(error),
+        str(path), "must be written at the end of a run", error.problems[0].found,
         f"only the summary above tells what this run found{old}",
         f"make room, then judge what was collected: --captures {captures}",
     )  # fmt: skip

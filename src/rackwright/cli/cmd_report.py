@@ -1,4 +1,7 @@
-"""Show the results of a run as one HTML page, or as Markdown for a ticket."""
+"""Show the results of a run as one HTML page, or as Markdown for a ticket.
+
+RESULTS is the results.json of a run, or the results.jsonl that one leaves which was killed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     help=__doc__,
     epilog="Exit status: 0 written (whatever the verdict), 2 the results or the plan cannot be read.",
 )
-@click.argument("results", metavar="RESULTS.json", type=click.Path(path_type=Path))
+@click.argument("results", metavar="RESULTS", type=click.Path(path_type=Path))
 @click.option(
     "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan of the run: adds racks and power."
 )
@@ -52,7 +55,7 @@ def command(results: Path, plan_file: Path | None, output: Path | None, markdown
 
 
 def read_results(path: Path) -> Results:
-    """The results in ``path``.
+    """The results in ``path``, a results file or the journal that a run leaves while it goes.
 
     Raises:
         CannotRun: the file cannot be read.
@@ -60,11 +63,14 @@ def read_results(path: Path) -> Results:
     """
     from pydantic import ValidationError
 
+    from checks import journal
     from rackwright.verdict import RESULTS_SCHEMA, Results
     from rackwright.yamlio import dotted_path, read_text
 
     again = "rackwright preflight --hosts hosts.ini"
     text = read_text(path, again)
+    if journal.is_journal(text):
+        return journal.parse(text, path).results
     try:
         return Results.from_json(text)
     except ValidationError as error:
