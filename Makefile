@@ -38,7 +38,7 @@ golden: $(STAMP) ## regenerate example plans and every golden file; review the d
 	@git --no-pager diff --stat
 
 engine: $(STAMP) ## Pulumi, its Kubernetes provider and a control plane: found, downloaded or built
-	@$(PY) -m tools.engine build
+	@$(PY) -m tools.engine build $(ARGS)
 
 ENV ?= lab
 

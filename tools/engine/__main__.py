@@ -73,4 +73,8 @@ def _versions() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        _say("interrupted; what was compiled is kept for the next try")
+        sys.exit(130)
