@@ -1,28 +1,44 @@
 """Declaring a plan against declaring as many bare objects: rendered, and previewed by the real engine.
 
-    python -m benchmarks.stacks [--runs 3] [-o results/bench/stacks.md]
+    python -m benchmarks.stacks [--runs 3] [--users 30000 100000 …] [-o results/bench/stacks.md]
 
-Whole processes, medians of interleaved runs, CPU seconds beside wall seconds. The bare program declares
-as many ConfigMaps with one key each, without components; both previews see no cluster. The preview is left
-out where the real engine is not there. Other numbers of nodes than the plan's are its nodes cut or repeated.
+Plans are sized: the workload of inventory/roce-100k with other numbers of daily users. Whole processes,
+medians of interleaved runs, CPU seconds beside wall seconds.
+
+What is measured against (``benchmarks/bare.py``): a program that declares the plan's own objects, read from
+JSON as they would be written by hand, through the same typed constructors, engine and provider, without
+components, dependencies, plan or rules; for ``render``, one that also writes them as YAML, a file each. The
+ratio is the price of everything that is not declaring: reading and proving the plan, building, judging,
+indexing. The last column is harder: as many ConfigMaps with one key each, not written to files.
+
+Both previews see no cluster; the preview is left out where the real engine is not there. Growth is the CPU
+time of each node more than in the row above: where growth is linear, the same in every row.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.bare import Body, one_key_each
 from benchmarks.measure import Cost, cost_of, medians
-from rackwright.plan import Plan, load_plan, save_plan
+from rackwright.catalog import load_catalog
+from rackwright.plan import Plan, save_plan
+from rackwright.sizing.size import size
+from rackwright.workload import load_workload
 from stacks.rendering import manifests_of
 from tools.engine.env import environment, usable
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-NODES = (10, 30, 100, 300, 1000)
+USERS = (30_000, 100_000, 370_000, 1_000_000, 3_790_000)
+"""10, 30, 100, 266 and 1,000 nodes."""
 DECLARED = """\
 import os
 from pathlib import Path
@@ -37,57 +53,103 @@ build(plan, Environment(joined=nodes), provider)
 """
 BARE = """\
 import os
-import pulumi
+from pathlib import Path
 import pulumi_kubernetes as k8s
+from benchmarks.bare import declare, read
 provider = k8s.Provider("render", render_yaml_to_directory=os.environ["RENDERED"])
-for number in range(int(os.environ["COUNT"])):
-    name = f"bare-{number}"
-    k8s.core.v1.ConfigMap(
-        name, metadata={"name": name, "namespace": "default"}, data={"key": "value"},
-        opts=pulumi.ResourceOptions(provider=provider),
-    )
+declare(read(Path(os.environ["BODIES"])), provider)
 """
-EMBEDDED = """\
+RENDERED = """\
 import sys
-import pulumi_kubernetes as k8s
+from pathlib import Path
+import yaml
+from benchmarks.bare import declare, read
 from stacks.embedded import run
-from stacks.manifests import dump
-def program():
-    for number in range(int(sys.argv[1])):
-        name = f"bare-{number}"
-        k8s.core.v1.ConfigMap(name, metadata={"name": name, "namespace": "default"}, data={"key": "value"})
-for registration in run(program):
-    if registration.custom:
-        dump(registration.inputs)
+bodies, out = read(Path(sys.argv[1])), sys.argv[2:]
+texts = [yaml.dump(r.inputs, Dumper=yaml.CSafeDumper) for r in run(lambda: declare(bodies)) if r.custom]
+for number, text in enumerate(texts if out else ()):
+    Path(out[0], f"{number}.yaml").write_text(text, encoding="utf-8")
 """
+
+
+@dataclass(frozen=True)
+class Row:
+    """``ours`` for a plan of ``objects``, ``bare`` for its own bodies, ``least`` for one key each."""
+
+    nodes: int
+    objects: int
+    ours: Cost
+    bare: Cost
+    least: Cost
+
+    def text(self, before: Row | None) -> str:
+        growth = 1000 * (self.ours.cpu - before.ours.cpu) / (self.nodes - before.nodes) if before else 0.0
+        return (
+            f"| {self.nodes} | {self.objects} | {_pair(self.ours)} | {_pair(self.bare)} "
+            f"| {_ratio(self.ours, self.bare)} | {f'{growth:.1f}' if before else ''} "
+            f"| {_ratio(self.ours, self.least)} |"
+        )
+
+
+def _pair(cost: Cost) -> str:
+    return f"{cost.wall:.2f} / {cost.cpu:.2f}"
+
+
+def _ratio(ours: Cost, other: Cost) -> str:
+    return f"{ours.wall / other.wall:.2f} / {ours.cpu / other.cpu:.2f}"
 
 
 class Bench:
-    """Runs in ``directory``; costs by what was run."""
+    """Runs in ``directory``."""
 
     def __init__(self, directory: Path, runs: int) -> None:
         self.directory, self.runs = directory, runs
         self.log = directory / "run.log"
+        self.plan, self.bodies, self.least = (
+            directory / n for n in ("plan.yaml", "bodies.json", "least.json")
+        )
 
-    def render(self, plan: Plan) -> tuple[int, Cost, Cost]:
-        """Objects of the plan, the cost of rendering them, and that of as many bare ones."""
-        path, count = self.directory / "plan.yaml", len(manifests_of(plan))
-        save_plan(plan, path)
-        ours = [sys.executable, "-m", "rackwright", "render", str(path), "-o", str(self.directory / "out")]
-        bare = [sys.executable, "-c", EMBEDDED, str(count)]
-        costs = [(self._cost(ours, {}), self._cost(bare, {})) for _ in range(self.runs)]
-        return count, medians([c[0] for c in costs]), medians([c[1] for c in costs])
+    def render(self, plan: Plan) -> Row:
+        ours = [sys.executable, "-m", "rackwright", "render", str(self.plan), "-o"]
+        bare = [sys.executable, "-c", RENDERED]
+        return self._row(
+            plan,
+            lambda: self._cost([*ours, str(self._folder() / "out")], {}),
+            lambda: self._cost([*bare, str(self.bodies), str(self._folder())], {}),
+            lambda: self._cost([*bare, str(self.least)], {}),
+        )
 
-    def preview(self, plan: Plan) -> tuple[int, Cost, Cost]:
-        path, count = self.directory / "plan.yaml", len(manifests_of(plan))
-        save_plan(plan, path)
-        env = {"PLAN": str(path), "COUNT": str(count), "RENDERED": str(self.directory / "rendered")}
+    def preview(self, plan: Plan) -> Row:
+        declared, bare = self._project("declared", DECLARED), self._project("bare", BARE)
+        return self._row(
+            plan,
+            lambda: self._preview(declared, {"PLAN": str(self.plan)}),
+            lambda: self._preview(bare, {"BODIES": str(self.bodies)}),
+            lambda: self._preview(bare, {"BODIES": str(self.least)}),
+        )
+
+    def _row(self, plan: Plan, *measures: Callable[[], Cost]) -> Row:
+        declared = [m.registration for m in manifests_of(plan)]
+        bodies = [(r.type, r.name, dict(r.inputs)) for r in declared]
+        save_plan(plan, self.plan)
+        _write(self.bodies, bodies)
+        _write(self.least, one_key_each(len(bodies)))
+        costs = [[measure() for measure in measures] for _ in range(self.runs)]
+        ours, bare, least = (medians(column) for column in zip(*costs, strict=True))
+        return Row(sum(len(pool.nodes) for pool in plan.pools), len(bodies), ours, bare, least)
+
+    def _folder(self) -> Path:
+        """A new folder to write to; removing what an earlier run wrote is not measured."""
+        folder = self.directory / "written"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    def _preview(self, project: Path, env: Mapping[str, str]) -> Cost:
         argv = ["pulumi", "preview", "--non-interactive", "--stack", "bench"]
-        folders = [self._project("declared", DECLARED), self._project("bare", BARE)]
-        costs = [[self._cost(argv, {**self._engine(), **env}, f) for f in folders] for _ in range(self.runs)]
-        return count, medians([c[0] for c in costs]), medians([c[1] for c in costs])
+        return self._cost(argv, {**self._engine(), **env, "RENDERED": str(self._folder())}, project)
 
-    def _cost(self, argv: list[str], env: dict[str, str], cwd: Path = REPOSITORY) -> Cost:
+    def _cost(self, argv: list[str], env: Mapping[str, str], cwd: Path = REPOSITORY) -> Cost:
         return cost_of(argv, cwd=cwd, log=self.log, env=env, ok=(0, 1) if "render" in argv else (0,))
 
     def _engine(self) -> dict[str, str]:
@@ -110,41 +172,41 @@ class Bench:
         return folder
 
 
-def plan_with(nodes: int) -> Plan:
-    """The 100,000-user plan with this many nodes in its pool."""
-    plan = load_plan(REPOSITORY / "inventory/roce-100k/plan.yaml")
-    pool = plan.pools[0]
-    copies = [pool.nodes[n % len(pool.nodes)].model_copy(update={"name": f"n-{n:04}"}) for n in range(nodes)]
-    return plan.model_copy(update={"pools": (pool.model_copy(update={"nodes": tuple(copies)}),)})
+def _write(path: Path, bodies: list[Body]) -> None:
+    path.write_text(json.dumps(bodies), encoding="utf-8")
 
 
-def row(nodes: int, count: int, ours: Cost, bare: Cost) -> str:
-    return (
-        f"| {nodes} | {count} | {ours.wall:.2f} / {ours.cpu:.2f} | {bare.wall:.2f} / {bare.cpu:.2f} "
-        f"| {ours.wall / bare.wall:.2f} / {ours.cpu / bare.cpu:.2f} |"
-    )
+def plan_for(users: int) -> Plan:
+    """The 100,000-user workload with other daily users, sized."""
+    workload = load_workload(REPOSITORY / "inventory/roce-100k/workload.yaml")
+    asked = workload.users.model_copy(update={"dau": users})
+    return size(workload.model_copy(update={"users": asked}), load_catalog())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stacks")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--nodes", type=int, nargs="*", default=NODES)
+    parser.add_argument("--users", type=int, nargs="*", default=USERS)
     parser.add_argument("-o", "--output", type=Path, default=REPOSITORY / "results/bench/stacks.md")
     args = parser.parse_args()
     directory = args.output.parent / "stacks-work"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    bench, lines = Bench(directory, args.runs), []
+    bench, lines = Bench(directory.resolve(), args.runs), []
     parts = [("rackwright render", bench.render)]
     parts += [] if usable() else [("pulumi preview, real engine", bench.preview)]
     for title, measure in parts:
         lines += [
-            f"\n{title}: wall / CPU seconds\n",
-            "| nodes | objects | plan | bare | ratio |",
-            "|---|---|---|---|---|",
+            f"\n{title}: wall / CPU seconds; growth in CPU milliseconds a node\n",
+            "| nodes | objects | plan | bare | plan : bare | growth | plan : one key |",
+            "|---|---|---|---|---|---|---|",
         ]
-        for nodes in args.nodes:
-            lines.append(row(nodes, *measure(plan_with(nodes))))
+        print(*lines[-3:], sep="\n", flush=True)
+        before = None
+        for users in sorted(args.users):
+            row = measure(plan_for(users))
+            lines.append(row.text(before))
+            before = row
             print(lines[-1], flush=True)
     args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.rmtree(directory)
