@@ -9,7 +9,7 @@ from typing import Any
 from rackwright.placement import replicas_kept
 from rackwright.plan import Deployment, Plan
 from stacks.manifests import Manifest
-from stacks.model import PLAN
+from stacks.model import APPLIED, PLAN_HASH
 from stacks.rendering import manifests_of
 
 TEMPLATES = {"Deployment": ("template",), "LeaderWorkerSet": ("leaderWorkerTemplate",)}
@@ -30,16 +30,21 @@ class Restart:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Identities of objects, and paths of what differs in those that stay; the plan's own label aside."""
+    """Identities of objects, and paths of what differs in those that stay: what an update changes.
+
+    ``record``: the object that says which plan was applied; it changes with every plan.
+    """
 
     created: tuple[str, ...]
     deleted: tuple[str, ...]
     changed: Mapping[str, tuple[str, ...]]
     restarts: tuple[Restart, ...]
+    record: str
 
     @property
     def same(self) -> bool:
-        return not (self.created or self.deleted or self.changed)
+        """Whether nothing changes but the record."""
+        return not (self.created or self.deleted or self.changed.keys() - {self.record})
 
 
 def compare(old: Plan, new: Plan) -> Comparison:
@@ -54,13 +59,18 @@ def compare(old: Plan, new: Plan) -> Comparison:
         deleted=tuple(i for i in before if i not in after),
         changed={identity: changed[identity] for identity in after if identity in changed},
         restarts=tuple(_restarts(new, after, changed)),
+        record=next(m.identity for m in after.values() if m.phase == "record"),
     )
 
 
 def _content(manifest: Manifest) -> Mapping[str, Any]:
+    """The object without the marks that follow from the rest of it."""
     metadata = manifest.content.get("metadata", {})
-    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != PLAN}
-    return {**manifest.content, "metadata": {**metadata, "labels": labels}}
+    kept = {
+        part: {key: value for key, value in metadata.get(part, {}).items() if key not in (PLAN_HASH, APPLIED)}
+        for part in ("labels", "annotations")
+    }
+    return {**manifest.content, "metadata": {**metadata, **kept}}
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:

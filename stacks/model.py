@@ -27,7 +27,7 @@ from rackwright.plan import (
 )
 
 DIGITS = 12
-"""How much of the plan's digest objects carry."""
+"""How much of a hash objects carry."""
 
 BLOCK = placement.BLOCK_LABEL
 RACK = placement.RACK_LABEL
@@ -37,6 +37,11 @@ NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
 PLAN = "rackwright.dev/plan"
+"""Label: name of the plan that an object belongs to."""
+PLAN_HASH = "rackwright.dev/plan-hash"
+"""Label: hash of the part of the plan that the object is (``stacks/stamp.py``)."""
+APPLIED = "rackwright.dev/applied"
+"""Annotation of a node: the labels and taints that the plan gave it."""
 ROLE = "rackwright.dev/role"
 PICKER = "endpoint-picker"
 RESOURCE_PREFIX = "nvidia.com"
@@ -153,6 +158,11 @@ class Model:
     def priority_class(self) -> str:
         return f"{self.plan.header.name}-serving"
 
+    @property
+    def record(self) -> str:
+        """Name of the ConfigMap that says which plan was applied."""
+        return f"{self.plan.header.name}-plan"
+
     @cached_property
     def served(self) -> tuple[Served, ...]:
         plan = self.plan
@@ -187,7 +197,7 @@ class Model:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> k8s.meta.v1.ObjectMetaArgs:
-        """Metadata of an object. The plan's digest is on objects only, never in a pod template or selector:
+        """Metadata of an object. Marks of the plan are on objects only, never in a pod template or selector:
         there every new plan would roll every pod."""
         return k8s.meta.v1.ObjectMetaArgs(
             name=name,
@@ -196,12 +206,8 @@ class Model:
                 "app.kubernetes.io/managed-by": "rackwright",
                 "app.kubernetes.io/part-of": self.plan.header.name,
                 COMPONENT: component,
-                PLAN: self.digest,
+                PLAN: self.plan.header.name,
                 **(labels or {}),
             },
             annotations={**OWNERSHIP, **(annotations or {})},
         )
-
-    @cached_property
-    def digest(self) -> str:
-        return self.plan.digest[:DIGITS]

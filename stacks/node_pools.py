@@ -1,15 +1,19 @@
 """Labels, taints and topology of nodes that exist already, by server-side apply.
 
-Nobody here creates a node: one that has not joined is staged, not an error.
+Nobody here creates a node: one that has not joined is staged, not an error. What the plan gave a node is
+noted on the node itself, so that a value that somebody else set is told from one of ours that was edited.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Node, Pool
-from stacks.model import BLOCK, OWNERSHIP, RACK, ZONE, Model
+from stacks.model import APPLIED, BLOCK, OWNERSHIP, RACK, ZONE, Model
 
 
 class NodePools(pulumi.ComponentResource):
@@ -36,13 +40,20 @@ def _node(parent: pulumi.Resource, pool: Pool, node: Node, zone: str) -> k8s.cor
         for taint in pool.taints
     ]
     block = {BLOCK: node.block} if node.block else {}
+    labels = {**pool.labels, ZONE: zone, RACK: node.rack, **block}
     return k8s.core.v1.NodePatch(
         node.name,
         metadata=k8s.meta.v1.ObjectMetaPatchArgs(
             name=node.name,
-            labels={**pool.labels, ZONE: zone, RACK: node.rack, **block},
-            annotations=OWNERSHIP,
+            labels=labels,
+            annotations={**OWNERSHIP, APPLIED: applied(labels, pool)},
         ),
         spec=k8s.core.v1.NodeSpecPatchArgs(taints=taints) if taints else None,
         opts=pulumi.ResourceOptions(parent=parent),
     )
+
+
+def applied(labels: Mapping[str, str], pool: Pool) -> str:
+    """What a node's annotation says it was given."""
+    taints = [[taint.key, taint.value, taint.effect] for taint in pool.taints]
+    return json.dumps({"labels": dict(labels), "taints": taints}, sort_keys=True, separators=(",", ":"))

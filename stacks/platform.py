@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Operator
-from stacks.model import OWNERSHIP, RESOURCE_PREFIX, Model
+from stacks.model import OWNERSHIP, PLAN, RESOURCE_PREFIX, Model
 
 SERVING_PRIORITY = 1_000_000
 """Above every batch class, below the system's (two thousand millions)."""
@@ -59,6 +59,7 @@ def _definitions(parent: pulumi.Resource, model: Model) -> list[pulumi.Resource]
             str(definition["metadata"]["name"]),
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=str(definition["metadata"]["name"]),
+                labels={**(definition["metadata"].get("labels") or {}), PLAN: model.plan.header.name},
                 annotations={**OWNERSHIP, **(definition["metadata"].get("annotations") or {})},
             ),
             spec=definition["spec"],

@@ -12,8 +12,10 @@ from stacks.model import Environment, Model
 from stacks.node_pools import NodePools
 from stacks.observability import Observability
 from stacks.platform import Platform
+from stacks.record import Record
 from stacks.requirements import require
 from stacks.serving import Serving
+from stacks.stamp import stamp
 from stacks.storage import Storage
 
 PHASES = (
@@ -25,6 +27,7 @@ PHASES = (
     "gateway",
     "autoscaling",
     "observability",
+    "record",
 )
 """Order of application; each is the type of the component that declares it."""
 
@@ -42,7 +45,9 @@ def build(
 
     def after(*components: pulumi.Resource) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(
-            depends_on=list(components), providers=[provider] if provider is not None else None
+            depends_on=list(components),
+            providers=[provider] if provider is not None else None,
+            transformations=[stamp],
         )
 
     platform = Platform("platform", model, after())
@@ -53,9 +58,11 @@ def build(
         Serving(served.name, model, served, after(platform, node_pools, fabric, storage))
         for served in model.served
     ]
-    Gateway("gateway", model, after(platform))
-    Autoscaling("autoscaling", model, after(platform, *serving))
-    Observability("observability", model, after(platform))
+    gateway = Gateway("gateway", model, after(platform))
+    autoscaling = Autoscaling("autoscaling", model, after(platform, *serving))
+    observability = Observability("observability", model, after(platform))
+    parts = [platform, node_pools, fabric, storage, *serving, gateway, autoscaling, observability]
+    Record("record", model, parts, after())
 
     pulumi.export("plan", plan.digest)
     pulumi.export("namespace", model.namespace)

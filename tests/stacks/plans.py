@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rackwright.catalog import load_catalog
 from rackwright.plan import Plan
+from rackwright.sizing.size import size
+from rackwright.workload import load_workload
+from tests.golden import REPOSITORY
 
 DIGEST = "sha256:" + "a" * 64
 MANIFEST = "b" * 64
@@ -376,3 +380,10 @@ def _platform() -> dict[str, Any]:
             {"name": "gateway", "version": "v1.9.0", "namespace": "envoy-gateway-system"},
         ],
     }
+
+
+def with_node(name: str) -> Plan:
+    """An example sized again with one spare node more, as its owner would."""
+    workload = load_workload(REPOSITORY / "inventory" / name / "workload.yaml")
+    hardware = workload.hardware.model_copy(update={"spares": workload.hardware.spares + 1})
+    return size(workload.model_copy(update={"hardware": hardware}), load_catalog())

@@ -13,7 +13,7 @@ from rackwright.errors import InputErrors
 from rackwright.plan import Plan, load_plan
 from rackwright.render_rules import check
 from stacks.embedded import run
-from stacks.model import OWNERSHIP, Environment
+from stacks.model import OWNERSHIP, PLAN, PLAN_HASH, Environment
 from stacks.program import PHASES, build
 from tests.golden import REPOSITORY
 from tests.stacks.objects import EXAMPLES, manifests, objects, one, registrations
@@ -64,7 +64,9 @@ def test_definitions_come_first_and_as_they_are() -> None:
     found = [r for r in registrations(single(), Environment(crds=(DEFINITION,))) if r.custom]
     definition = next(r for r in found if r.type.endswith(":CustomResourceDefinition"))
     assert definition.inputs["spec"] == DEFINITION["spec"]
-    assert definition.inputs["metadata"] == {"name": "things.example.dev", "annotations": OWNERSHIP}
+    metadata = dict(definition.inputs["metadata"])
+    assert metadata.pop("labels").keys() == {PLAN, PLAN_HASH}
+    assert metadata == {"name": "things.example.dev", "annotations": OWNERSHIP}
 
 
 def test_every_object_has_one_lasting_owner() -> None:
@@ -128,6 +130,8 @@ def test_only_nodes_that_joined_are_patched_the_others_are_staged() -> None:
     assert patch["metadata"]["annotations"] == {
         "pulumi.com/patchFieldManager": "rackwright",
         "pulumi.com/patchForce": "true",
+        "rackwright.dev/applied": '{"labels":{"rackwright.dev/pool":"h100",'
+        '"topology.kubernetes.io/rack":"r1","topology.kubernetes.io/zone":"dc1"},"taints":[["nvidia.com/gpu","present","NoSchedule"]]}',
     }
 
 

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from rackwright.cli import group
-from rackwright.plan import save_plan
+from rackwright.plan import load_plan, save_plan
 from stacks.comparison import compare
-from tests.stacks.plans import changed, multi, single
+from tests.golden import REPOSITORY
+from tests.stacks.plans import changed, multi, single, with_node
 
 
 def test_the_same_plan_changes_nothing() -> None:
     assert compare(multi(), multi()).same
 
 
-def test_another_name_of_the_plan_alone_is_no_restart() -> None:
+def test_another_plan_with_the_same_objects_changes_its_record_alone() -> None:
     found = compare(multi(), changed(multi(), header__generated_by="another"))
     assert found.restarts == ()
+    assert list(found.changed) == [found.record] == ["v1 ConfigMap llm/big-plan"]
+    assert found.same
+
+
+def test_a_node_more_changes_that_pools_objects_alone() -> None:
+    """The addresses of its rails, which list the pool's nodes, and nothing of what runs on it."""
+    old = load_plan(REPOSITORY / "inventory" / "roce-100k" / "plan.yaml")
+    found = compare(old, with_node("roce-100k"))
+    assert found.created == ("v1 Node h200-31",)
+    assert found.deleted == found.restarts == ()
+    kinds = Counter(identity.split()[1] for identity in found.changed)
+    assert kinds == {"CIDRPool": len(old.fabric.rails) if old.fabric else 0, "ConfigMap": 1}
+    paths = {path for identity, paths in found.changed.items() if "CIDRPool" in identity for path in paths}
+    assert paths == {"spec.staticAllocations"}
 
 
 def test_a_flag_restarts_its_deployment_and_says_what_serves() -> None:
@@ -36,7 +52,7 @@ def test_a_flag_restarts_its_deployment_and_says_what_serves() -> None:
 def test_a_budget_or_a_volume_restarts_nothing() -> None:
     found = compare(single(), changed(single(), volumes__0__size_gib=300))
     assert found.restarts == ()
-    assert [i.split()[1] for i in found.changed] == ["PersistentVolumeClaim"]
+    assert [i.split()[1] for i in found.changed] == ["PersistentVolumeClaim", "ConfigMap"]
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -45,7 +61,7 @@ def test_the_command(tmp_path: Path) -> None:
     save_plan(changed(multi(), deployments__0__resources__cpus=40), new)
     runner = CliRunner()
     same = runner.invoke(group, ["diff", str(old), str(old)])
-    assert (same.exit_code, same.output) == (0, "nothing changes but the plan's label on each object\n")
+    assert (same.exit_code, same.output) == (0, "nothing changes\n")
     other = runner.invoke(group, ["diff", str(old), str(new)])
     assert other.exit_code == 1
     assert "serve meanwhile" in other.output.splitlines()[0]

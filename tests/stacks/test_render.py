@@ -133,7 +133,8 @@ def test_nodes_are_never_applied_with_the_rest() -> None:
     assert set(applied) <= set(found)
     node = yaml.safe_load(found["nodes/gpu-001.yaml"])
     assert node["metadata"]["name"] == "gpu-001"
-    assert set(node["metadata"]) == {"name", "labels"}
+    assert set(node["metadata"]) == {"name", "labels", "annotations"}
+    assert set(node["metadata"]["annotations"]) == {"rackwright.dev/applied"}
 
 
 def test_instructions_to_the_engine_are_not_rendered() -> None:
@@ -161,12 +162,7 @@ def test_a_secret_never_reaches_a_file() -> None:
     assert yaml.safe_load(found["index.yaml"])["objects"][0]["redacted"] == ["data.k"]
 
 
-def _unlabelled(plan: Plan) -> dict[str, str]:
-    return {
-        file: re.sub(r"rackwright.dev/plan: '?[0-9a-f]{12}'?", "", text)
-        for file, text in texts(plan).items()
-        if file != "index.yaml"
-    }
+RECORD = "90-record/configmap-llm-big-plan.yaml"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +183,13 @@ def _unlabelled(plan: Plan) -> dict[str, str]:
     ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 def test_a_change_of_the_plan_touches_what_depends_on_it(change: dict[str, Any], touched: set[str]) -> None:
+    """Labels included; the record names the plan as a whole."""
     if "disruption" in change:
         change = {"header__generated_by": "another version"}
-    before, after = _unlabelled(multi()), _unlabelled(changed(multi(), **change))
+    before, after = texts(multi()), texts(changed(multi(), **change))
     assert before.keys() == after.keys()
-    assert {file for file in before if before[file] != after[file]} == touched
+    found = {file for file in before if before[file] != after[file]}
+    assert found - {"index.yaml"} == {*touched, RECORD}
 
 
 def test_a_second_render_replaces_the_first_and_leaves_other_files_alone(tmp_path: Path) -> None:

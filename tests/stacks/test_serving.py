@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from rackwright.plan import Plan
-from tests.stacks.objects import FRONT, engine, env, member, one, registrations, server
+from tests.stacks.objects import FRONT, engine, env, member, objects, one, registrations, server
 from tests.stacks.plans import DIGEST, MANIFEST, changed, multi, single
 
 
@@ -226,12 +227,33 @@ def test_the_service_does_not_take_the_name_that_the_group_takes() -> None:
     assert service["spec"]["selector"] == {**FRONT, "rackwright.dev/role": "leader"}
 
 
-def test_the_plans_digest_is_on_objects_and_never_in_pods_or_selectors() -> None:
+def test_marks_of_the_plan_are_on_objects_and_never_in_pods_or_selectors() -> None:
+    """A mark that changes with every plan would roll every pod."""
     plan = multi()
     group = one(plan, "LeaderWorkerSet")
-    assert group["metadata"]["labels"]["rackwright.dev/plan"] == plan.digest[:12]
+    assert group["metadata"]["labels"]["rackwright.dev/plan"] == "big"
+    assert re.fullmatch("[0-9a-f]{12}", group["metadata"]["labels"]["rackwright.dev/plan-hash"])
     assert "rackwright.dev/plan" not in repr(group["spec"])
     assert "rackwright.dev/plan" not in repr(one(plan, "Service", "chat-api")["spec"])
+    assert one(plan, "ConfigMap", "big-plan")["data"]["digest"] == plan.digest
+
+
+def test_an_objects_hash_changes_with_the_object_and_only_then() -> None:
+    """What the scaler owns is no part of it."""
+    old, new = (
+        multi(),
+        changed(multi(), deployments__0__resources__cpus=40, deployments__0__layout__replicas=1),
+    )
+    hashes = [
+        {name: o["metadata"]["labels"]["rackwright.dev/plan-hash"] for name, o in objects(p).items()}
+        for p in (old, new)
+    ]
+    assert {n for n in hashes[0] if hashes[0][n] != hashes[1][n]} == {
+        "LeaderWorkerSet chat",
+        "ConfigMap big-plan",
+    }
+    scaled = changed(multi(), deployments__0__layout__replicas=1)
+    assert objects(scaled)["LeaderWorkerSet chat"] == objects(old)["LeaderWorkerSet chat"]
 
 
 def _weights(folder: Path) -> str:

@@ -33,12 +33,15 @@ def command(*, plan_a: Path, plan_b: Path) -> None:
 
 def _lines(found: Comparison) -> list[str]:
     if found.same:
-        return ["nothing changes but the plan's label on each object"]
+        return ["nothing changes but the plan's record"] if found.changed else ["nothing changes"]
     lines = [_restart(restart) for restart in found.restarts]
     lines += [] if found.restarts else ["nothing restarts"]
     lines += [f"create  {identity}" for identity in found.created]
     lines += [f"delete  {identity}" for identity in found.deleted]
     for identity, paths in found.changed.items():
+        if identity == found.record:
+            lines.append(f"record  {identity}: the plan's digest")
+            continue
         more = f" and {len(paths) - SHOWN_PATHS} more" if len(paths) > SHOWN_PATHS else ""
         lines.append(f"change  {identity}: {', '.join(paths[:SHOWN_PATHS])}{more}")
     return lines
