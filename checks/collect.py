@@ -42,7 +42,13 @@ VARIABLES: Mapping[str, str] = {
 
 _BATCH = 12
 """Results that are sent together; a frame costs two processes on the host. What has come in is sent before a
-tool is asked for the first time, since that is when a sick device hangs."""
+slow tool is asked for the first time, since that is when a sick device hangs."""
+
+_QUICK_S = 20
+"""Commands with a deadline up to this share one `timeout`: one for each would double their cost."""
+
+_TOGETHER_S = 5
+"""Seconds for all quick commands of a host; those that did not end run again, under their own deadlines."""
 
 _READERS = frozenset(
     """cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl
@@ -113,62 +119,71 @@ class Script:
 
 
 def build(commands: Sequence[Command], variables: Mapping[str, str]) -> Script:
-    """The collector for ``commands``. Values reach it only here, each quoted as one word."""
-    lines = [f"{name}={shlex.quote(value)}; export {name}" for name, value in variables.items()]
-    environment = " ".join(f'"{name}=${name}"' for name in variables)
-    lines.append(_PROLOGUE.replace("%ENVIRONMENT%", environment))
+    """The collector for ``commands``. Values reach it only here, each quoted as one word.
+
+    Quick commands run first, then those of root in one root shell, then the slow ones of the login: a device
+    that hangs its tool keeps nothing else from being read.
+    """
+    values = [f"{name}={shlex.quote(value)}; export {name}" for name, value in variables.items()]
+    tables = {
+        root: [*values, *(_row(i, c) for i, c in enumerate(commands) if c.root is root)]
+        for root in (False, True)
+    }
+    lines = [
+        f"rw_lib={shlex.quote(_LIBRARY)}",
+        f"rw_table={shlex.quote(chr(10).join(tables[False]))}",
+        'eval "$rw_lib"',
+        'eval "$rw_table"',
+        _PROLOGUE,
+        f"rw_group {_quick(commands, root=False)}",
+    ]
     if any(command.root for command in commands):
-        lines.append(_PRIVILEGE)
-    lines += [_call(index, command) for index, command in enumerate(commands)]
+        lines.append(f"rw_table={shlex.quote(chr(10).join(tables[True]))}")
+        lines.append(f"rw_privileged {_quick(commands, root=True)} - {_slow(commands, root=True)}".rstrip())
+    if slow := _slow(commands, root=False):
+        lines.append(f"rw_each {slow}")
     lines.append(_EPILOGUE)
     return Script(tuple(commands), "\n".join(lines))
 
 
-def _call(index: int, command: Command) -> str:
+def _row(index: int, command: Command) -> str:
+    """A command as the script knows it: deadline, cap, tool, device, how it is run; and its text."""
     tool = tool_of(command)
     device = tool if tool and tool not in _READERS else "-"
     blocks = max(command.cap_bytes // 512, 1)
-    plain = tool and _PLAIN.match(command.shell)
-    argv = command.shell if plain else f"sh -c {shlex.quote(command.shell)}"
-    return f"rw {index} {int(command.root)} {command.timeout_s} {blocks} {tool or '-'} {device} {argv}"
+    how = "exec" if tool and _PLAIN.match(command.shell) else "eval"
+    parameters = f"{command.timeout_s} {blocks} {tool or '-'} {device} {how}"
+    return f"rw_p{index}={shlex.quote(parameters)} rw_t{index}={shlex.quote(command.shell)}"
 
 
-# GNU timeout and the perl stand-in end a command with all its children; busybox's ends the command only, so
-# it comes third. The last resort is a shell that watches a shell.
-_PROLOGUE = r"""
-LC_ALL=C; export LC_ALL
-PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+def _quick(commands: Sequence[Command], *, root: bool) -> str:
+    """The deadline of all quick commands together, and their numbers."""
+    quick = [i for i, c in enumerate(commands) if c.root is root and c.timeout_s <= _QUICK_S]
+    return " ".join(map(str, [min([_TOGETHER_S, *(commands[i].timeout_s for i in quick)]), *quick]))
+
+
+def _slow(commands: Sequence[Command], *, root: bool) -> str:
+    return " ".join(str(i) for i, c in enumerate(commands) if c.root is root and c.timeout_s > _QUICK_S)
+
+
+# What the login's shell, root's shell and the shells that run the quick commands share. GNU timeout and the
+# perl stand-in end a command with all its children; busybox's ends the command only, so it comes third. The
+# last resort is a shell that watches a shell. A shell stands between timeout and a command because timeout
+# waits for its child, and one that hangs in a driver cannot be killed: the shell can.
+_LIBRARY = r"""LC_ALL=C; export LC_ALL
 umask 077
 ulimit -c 0 2>/dev/null
-rw_say() { printf '\n@rw %s %s\n' "$rw_n" "$1"; }
-rw_d=
-for rw_t in /dev/shm "${TMPDIR:-/tmp}" /tmp; do
-  if [ -d "$rw_t" ] && [ -w "$rw_t" ]; then
-    rw_d=$(mktemp -d "$rw_t/rackwright.XXXXXX" 2>/dev/null) && break
-    rw_d=
-  fi
-done
-if [ -z "$rw_d" ]; then
-  rw_say "fatal no temporary directory could be made in /dev/shm, ${TMPDIR:-/tmp} or /tmp"
-  exit 3
-fi
-trap 'cd /; rm -rf "$rw_d"' EXIT
-trap 'exit 1' HUP INT TERM PIPE
-cd "$rw_d" || exit 3
+rw_perl='$l=shift; $p=fork; if(!$p){setpgrp; exec @ARGV; exit 127}
+$SIG{ALRM}=sub{kill "TERM",-$p; for(1..50){last if waitpid($p,1)>0; select undef,undef,undef,.1}
+kill "KILL",-$p; exit 124};
+alarm $l; waitpid $p,0; exit($?&127 ? 128+($?&127) : $?>>8)'
+rw_hold="trap 'exit 143' TERM; "
 if [ -r /proc/uptime ]; then
   rw_now() { read -r rw_u rw_x </proc/uptime; rw_u=${rw_u%.*}${rw_u#*.}; }
 else
   rw_now() { rw_u=$(date +%s)00; }
 fi
-rw_perl='$l=shift; $p=fork; if(!$p){setpgrp; exec @ARGV; exit 127}
-$SIG{ALRM}=sub{kill "TERM",-$p; for(1..50){last if waitpid($p,1)>0; select undef,undef,undef,.1}
-kill "KILL",-$p; exit 124};
-alarm $l; waitpid $p,0; exit($?&127 ? 128+($?&127) : $?>>8)'
-if timeout --foreground -k 1 5 true 2>/dev/null; then rw_how=timeout
-elif perl -e 1 2>/dev/null; then rw_how=perl
-elif timeout -k 1 5 true 2>/dev/null; then rw_how=timeout
-else rw_how=sh
-fi
+rw_say() { printf '\n@rw %s %s\n' "$rw_n" "$1"; }
 rw_watch() {
   rw_l=$1; shift
   "$@" & rw_p=$!
@@ -182,24 +197,15 @@ rw_watch() {
   kill $rw_w 2>/dev/null
   exit $rw_rc
 }
-rw_uid=0
-rw_sudo=1
-rw_exec() {
-  rw_r=$1 rw_l=$2; shift 2
+rw_run() {
   case $rw_how in
-    timeout) set -- timeout -k 5 "$rw_l" "$@" ;;
-    perl) set -- perl -e "$rw_perl" "$rw_l" "$@" ;;
+    timeout | busybox) exec timeout -k 5 "$@" ;;
+    perl) exec perl -e "$rw_perl" "$@" ;;
+    *) rw_watch "$@" ;;
   esac
-  if [ "$rw_r" = 1 ] && [ "$rw_uid" != 0 ]; then
-    set -- sudo -n env "PATH=$PATH" LC_ALL=C %ENVIRONMENT% "$@"
-  fi
-  if [ "$rw_how" = sh ]; then rw_watch "$rw_l" "$@"; fi
-  exec "$@"
 }
-rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_hung= rw_asked=-
-rw_now; rw_first=$rw_u; rw_end=$((rw_u + rw_allowed * 100))
 rw_add() {
-  [ $rw_c -gt 0 ] || rw_first=$rw_s0
+  [ $rw_c -gt 0 ] || rw_first=$rw_u
   rw_b="$rw_b
 $*"
   rw_c=$((rw_c + 1)) rw_total=$((rw_total + 1))
@@ -217,19 +223,31 @@ rw_flush() {
   rw_say ok
   rw_c=0 rw_m=0 rw_b= rw_f=
 }
-rw() {
-  rw_k=$1 rw_r=$2 rw_l=$3 rw_z=$4 rw_t=$5 rw_g=$6; shift 6
+rw_look() {
+  rw_k=$1
+  eval "set -- \$rw_p$1; rw_text=\$rw_t$1"
+  rw_l=$1 rw_z=$2 rw_t=$3 rw_g=$4 rw_q=$5
+}
+rw_lacks() { [ "$rw_t" != - ] && ! command -v "$rw_t" >/dev/null 2>&1; }
+rw_one() {
+  rw_look $1
   rw_now; rw_s0=$rw_u
   rw_new=0
-  case " $rw_asked " in *" $rw_g "*) ;; *) rw_new=1 rw_asked="$rw_asked $rw_g" ;; esac
+  case " - $rw_asked " in *" $rw_g "*) ;; *) rw_new=1 rw_asked="$rw_asked $rw_g" ;; esac
   if [ $rw_new = 1 ] || [ $rw_c -ge %BATCH% ] || [ $((rw_s0 - rw_first)) -ge 50 ]; then rw_flush; fi
   rw_left=$(((rw_end - rw_s0) / 100))
-  if [ $rw_left -lt 1 ]; then rw_add $rw_k late - 0; return; fi
+  if [ $rw_left -lt 1 ]; then rw_add $rw_k ${2:-late - 0}; return; fi
   if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi
   case " $rw_hung " in *" $rw_g "*) rw_add $rw_k hung - 0; return ;; esac
-  if [ $rw_r = 1 ] && [ $rw_sudo = 0 ]; then rw_add $rw_k denied - 0; return; fi
-  if [ "$rw_t" != - ] && ! command -v "$rw_t" >/dev/null 2>&1; then rw_add $rw_k missing - 0; return; fi
-  ( ulimit -f $rw_z 2>/dev/null; rw_exec $rw_r $rw_l "$@" ) </dev/null >"$rw_k.o" 2>"$rw_k.e"
+  if rw_lacks; then rw_add $rw_k missing - 0; return; fi
+  (
+    ulimit -f $rw_z 2>/dev/null
+    case $rw_how.$rw_q in
+      timeout.* | perl.*) rw_run $rw_l sh -c "$rw_hold$rw_text" ;;
+      *.exec) eval "rw_run $rw_l $rw_text" ;;
+      *) rw_run $rw_l sh -c "$rw_text" ;;
+    esac
+  ) </dev/null >"$rw_k.o" 2>"$rw_k.e"
   rw_rc=$?
   rw_now; rw_ms=$(((rw_u - rw_s0) * 10))
   rw_v=done
@@ -241,10 +259,112 @@ rw() {
       fi ;;
   esac
   rw_add $rw_k $rw_v $rw_rc $rw_ms
-}""".replace("%BATCH%", str(_BATCH))
+}
+rw_each() { for rw_i in "$@"; do rw_one $rw_i; done; }
+rw_members() {
+  rw_now
+  for rw_i in "$@"; do
+    rw_look $rw_i
+    if rw_lacks; then echo "$rw_k missing - 0"; continue; fi
+    rw_s0=$rw_u
+    [ $rw_q = eval ] || rw_text="exec $rw_text"
+    ( ulimit -f $rw_z 2>/dev/null; eval "$rw_text" ) </dev/null >"$rw_k.o" 2>"$rw_k.e"
+    rw_rc=$?
+    rw_now
+    echo "$rw_k done $rw_rc $(((rw_u - rw_s0) * 10))"
+  done
+}
+rw_group() {
+  rw_l=$1; shift
+  [ $# -gt 0 ] || return 0
+  rw_now; rw_s0=$rw_u
+  rw_left=$(((rw_end - rw_u) / 100))
+  if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi
+  rw_done=' ' rw_late=
+  case $rw_how in
+    timeout | perl)
+      if [ $rw_l -gt 0 ]; then
+        (
+          rw_run $rw_l sh -c 'eval "$1"; eval "$2"; trap "exit 143" TERM; shift 2; rw_members "$@"' \
+            rw "$rw_lib" "$rw_table" "$@"
+        ) </dev/null >group 2>/dev/null
+        while read -r rw_k rw_v rw_rc rw_ms; do
+          rw_add $rw_k $rw_v $rw_rc $rw_ms
+          rw_done="$rw_done$rw_k "
+        done <group
+        rw_now; rw_late="timeout 124 $(((rw_u - rw_s0) * 10))"
+      fi ;;
+  esac
+  for rw_i in "$@"; do
+    case $rw_done in *" $rw_i "*) ;; *) rw_one $rw_i "$rw_late"; rw_late= ;; esac
+  done
+  rw_flush
+}
+rw_start() {
+  rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_asked=
+  rw_now; rw_first=$rw_u
+}
+rw_both() {
+  rw_quick=
+  while [ "$1" != - ]; do rw_quick="$rw_quick $1"; shift; done
+  shift
+  rw_group $rw_quick
+  rw_each "$@"
+}
+rw_as_root() {
+  PATH=$2 rw_n=$3 rw_end=$4 rw_how=$5 rw_hung=$6 rw_table=$7; export PATH
+  cd "$1" || exit 1
+  shift 7
+  trap 'exit 1' HUP INT TERM PIPE
+  echo "@rw begin" >&2
+  eval "$rw_table"
+  rw_start
+  rw_both "$@"
+  rw_flush
+  echo "@rw end $rw_total" >&2
+}
+rw_privileged() {
+  rw_uid=$(id -u)
+  if [ "$rw_uid" = 0 ]; then eval "$rw_table"; rw_both "$@"; return; fi
+  rw_flush
+  sudo -n sh -c 'rw_lib=$1; shift; eval "$rw_lib"; rw_as_root "$@"' rw "$rw_lib" "$rw_d" "$PATH" \
+    "$rw_n" "$rw_end" "$rw_how" "$rw_hung" "$rw_table" "$@" </dev/null 2>root
+  rw_begun=0
+  while read -r rw_x rw_v rw_k; do
+    case "$rw_x $rw_v" in
+      "@rw begin") rw_begun=1 ;;
+      "@rw end") rw_total=$((rw_total + rw_k)) ;;
+    esac
+  done <root
+  [ $rw_begun = 0 ] || return 0
+  shift
+  for rw_i in "$@"; do [ $rw_i = - ] || rw_add $rw_i denied - 0; done
+}
+""".replace("%BATCH%", str(_BATCH))
 
-_PRIVILEGE = r"""rw_uid=$(id -u)
-if [ "$rw_uid" != 0 ] && ! sudo -n true </dev/null >/dev/null 2>&1; then rw_sudo=0; fi"""
+_PROLOGUE = r"""
+PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+rw_d=
+for rw_t in /dev/shm "${TMPDIR:-/tmp}" /tmp; do
+  if [ -d "$rw_t" ] && [ -w "$rw_t" ]; then
+    rw_d=$(mktemp -d "$rw_t/rackwright.XXXXXX" 2>/dev/null) && break
+    rw_d=
+  fi
+done
+if [ -z "$rw_d" ]; then
+  rw_say "fatal no temporary directory could be made in /dev/shm, ${TMPDIR:-/tmp} or /tmp"
+  exit 3
+fi
+trap 'cd /; rm -rf "$rw_d"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+cd "$rw_d" || exit 3
+if timeout --foreground -k 1 5 true 2>/dev/null; then rw_how=timeout
+elif perl -e 1 2>/dev/null; then rw_how=perl
+elif timeout -k 1 5 true 2>/dev/null; then rw_how=busybox
+else rw_how=sh
+fi
+rw_hung=
+rw_start; rw_end=$((rw_u + rw_allowed * 100))"""
 
 _EPILOGUE = r"""rw_flush
 rw_say "end $rw_total"

@@ -260,7 +260,7 @@ def test_root_commands_go_through_sudo_with_their_variables(tmp_path: Path) -> N
     )
     assert got["a"].stdout == "x y C\n"
     calls = log.read_text().splitlines()
-    assert calls[0] == "-n true " and calls[1].startswith("-n env PATH=") and "timeout -k 5 20" in calls[1]
+    assert [line for line in calls if line.startswith("-n ")] == [calls[0]], "one sudo for all of them"
 
 
 _WRITES = re.compile(
