@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from rackwright.placement import replicas_kept
 from rackwright.plan import Deployment, Plan
@@ -13,6 +13,23 @@ from stacks.model import APPLIED, PLAN_HASH
 from stacks.rendering import manifests_of
 
 TEMPLATES = {"Deployment": ("template",), "LeaderWorkerSet": ("leaderWorkerTemplate",)}
+
+
+class Named(Protocol):
+    """An object by kind and name."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+class Difference(NamedTuple):
+    """One place at which two objects differ; None where one of them has nothing there."""
+
+    path: str
+    old: Any
+    new: Any
 
 
 @dataclass(frozen=True)
@@ -52,13 +69,15 @@ def compare(old: Plan, new: Plan) -> Comparison:
     changed = {
         identity: paths
         for identity in before.keys() & after.keys()
-        if (paths := tuple(_differences(_content(before[identity]), _content(after[identity]))))
+        if (
+            paths := tuple(d.path for d in differences(_content(before[identity]), _content(after[identity])))
+        )
     }
     return Comparison(
         created=tuple(i for i in after if i not in before),
         deleted=tuple(i for i in before if i not in after),
         changed={identity: changed[identity] for identity in after if identity in changed},
-        restarts=tuple(_restarts(new, after, changed)),
+        restarts=tuple(restarts(new, after, changed)),
         record=next(m.identity for m in after.values() if m.phase == "record"),
     )
 
@@ -73,37 +92,38 @@ def _content(manifest: Manifest) -> Mapping[str, Any]:
     return {**manifest.content, "metadata": {**metadata, **kept}}
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Paths at which two objects differ, no deeper than where they still have the same shape."""
+def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+    """Where two objects differ, no deeper than where they still have the same shape."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(one, other, f"{path}[{index}]")
+            yield from differences(one, other, f"{path}[{index}]")
     elif old != new:
-        yield path
+        yield Difference(path, old, new)
 
 
-def _restarts(
-    plan: Plan, manifests: Mapping[str, Manifest], changed: Mapping[str, tuple[str, ...]]
+def restarts(
+    plan: Plan, objects: Mapping[str, Named], changed: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Restart]:
+    """Workloads among ``changed`` (identity to paths) whose pods are replaced, as ``plan`` rolls them."""
     deployments = {d.name: d for d in plan.deployments}
     for identity, paths in changed.items():
-        manifest = manifests[identity]
-        fields = TEMPLATES.get(manifest.kind, ())
+        found = objects[identity]
+        fields = TEMPLATES.get(found.kind, ())
         why = tuple(p for p in paths if p.startswith(tuple(f"spec.{field}." for field in fields)))
         if why:
-            yield _restart(manifest, deployments.get(manifest.name), why)
+            yield _restart(found, deployments.get(found.name), why)
 
 
-def _restart(manifest: Manifest, deployment: Deployment | None, why: tuple[str, ...]) -> Restart:
+def _restart(found: Named, deployment: Deployment | None, why: tuple[str, ...]) -> Restart:
     if deployment is None:
-        return Restart(manifest.name, manifest.kind, "", 0, 1, 1, why)
+        return Restart(found.name, found.kind, "", 0, 1, 1, why)
     layout = deployment.layout
     return Restart(
-        manifest.name,
-        manifest.kind,
+        found.name,
+        found.kind,
         deployment.pool,
         layout.replicas * layout.nodes_per_replica,
         layout.replicas,
