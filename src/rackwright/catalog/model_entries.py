@@ -32,13 +32,15 @@ class Mla(Frozen):
 class Sparse(Frozen):
     """DeepSeek sparse attention: a token attends to ``top_k`` earlier ones, chosen by an indexer.
 
-    ``index_bytes``: what the indexer caches a token and layer.
+    ``index_bytes``: what the indexer caches a token and layer. ``shared``: another layer's choice is used;
+    there is neither an indexer nor a cache of its own.
     """
 
     top_k: Size
     index_heads: Size
     index_dim: Size
     index_bytes: Size
+    shared: bool = False
 
 
 class FullAttention(Frozen):
@@ -235,7 +237,9 @@ class ModelEntry(Entry):
                 total += group.layers * self._kv_values(group) * width
             elif group.kind == "latent" and self.mla is not None:
                 total += group.layers * (self.mla.rank + self.mla.rope) * width
-                total += group.layers * (group.sparse.index_bytes if group.sparse else 0)
+                total += group.layers * (
+                    group.sparse.index_bytes if group.sparse and not group.sparse.shared else 0
+                )
         return total
 
     def kv_bytes(self, context: float, kv_bits: int, *, encoder_tokens: float = 0.0) -> float:

@@ -52,7 +52,7 @@ def _attention(model: ModelEntry, group: Any, hidden: int) -> int:
         query = heads * (nope + mla.rope)
         count = hidden * mla.q_rank + mla.q_rank * query if mla.q_rank else hidden * query
         count += hidden * (mla.rank + mla.rope) + mla.rank * heads * (nope + value) + heads * value * hidden
-        if group.sparse is not None:
+        if group.sparse is not None and not group.sparse.shared:
             index = group.sparse
             count += (mla.q_rank or hidden) * index.index_heads * index.index_dim
             count += hidden * (index.index_dim + index.index_heads)
