@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rackwright import render_links as links
+from rackwright import secrets
 from rackwright.engines import matrix
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Plan
@@ -23,18 +24,6 @@ PRIVILEGED_ALLOWED: frozenset[str] = frozenset()
 """Objects (``Kind namespace/name``) whose pods may be privileged: none of this program's."""
 
 _DIGEST = re.compile(r"^[^@\s]+@sha256:([0-9a-f]{64})$")
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
-_SECRET_FLAG = re.compile(
-    r"(?:^|[\s'\"])(?P<flag>--?(?:[a-z0-9]+[-_])*(?:api[-_]?key|token|password|passwd|secret))(?:[=\s]+(?P<value>\S+)|$)",
-    re.I,
-)
-"""A flag that takes a secret, alone or inside a shell's command line."""
-_CREDENTIAL = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|nvapi-[\w-]{16,})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
-"""What is a secret wherever it stands: keys of model hubs, APIs and clouds."""
-_REFERENCE = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]\w*\}?|[\"']\$\{?[A-Za-z_]\w*\}?[\"']")
 _REDACTED = "[secret]"
 
 
@@ -230,36 +219,24 @@ def no_secret_in_pod(pod: Pod) -> Iterator[Finding]:
     for where, container in pod.containers:
         for variable in container.get("env") or ():
             name, value = str(variable.get("name", "")), str(variable.get("value") or "")
-            if value and _SECRET_NAME.search(name.upper()) and not _REFERENCE.fullmatch(value):
+            if value and secrets.is_secret_variable(name) and not secrets.is_reference(value):
                 yield _exposed(f"{where}.env[{name}]", "a value")
         for part in ("command", "args"):
-            for flag in _secret_flags([str(word) for word in container.get(part) or ()]):
+            for flag in secrets.secret_flags([str(word) for word in container.get(part) or ()]):
                 yield _exposed(f"{where}.{part}", flag)
-
-
-def _secret_flags(words: Sequence[str]) -> Iterator[str]:
-    """Flags that are given a secret, in the same word or the next."""
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        for match in _SECRET_FLAG.finditer(word):
-            value = match["value"] or following
-            if not (_REFERENCE.fullmatch(value) or value.isdigit()):
-                yield match["flag"]
 
 
 def secrets_in(where: str, content: Object) -> Iterator[Finding]:
     """Values that are secrets wherever they stand: by their own form, or by the key they are under."""
     for path, key, value in _values(content, "", ""):
-        if _CREDENTIAL.search(value) or (_SECRET_KEY.search(key) and value not in {"", _REDACTED}):
+        if secrets.holds_credential(value) or (secrets.is_secret_key(key) and value not in {"", _REDACTED}):
             yield _exposed(f"{where} {path}", "a value")
 
 
 def no_credential(content: Object) -> Iterator[Finding]:
     for path, _, value in _values(content, "", ""):
-        if _CREDENTIAL.search(value):
+        if secrets.holds_credential(value):
             yield _exposed(f"{identity(content)} {path}", "a credential")
-
-
-_SECRET_KEY = re.compile(r"(password|passwd|token|api_?key|secret_?(access)?_?key)$", re.I)
 
 
 def _values(value: Any, path: str, key: str) -> Iterator[tuple[str, str, str]]:
@@ -456,7 +433,7 @@ def _engine_findings(plan: Plan, deployment: Deployment, objects: Sequence[Objec
 
 def _argument_findings(deployment: Deployment, where: str, container: Mapping[str, Any]) -> Iterator[Finding]:
     engine = deployment.engine
-    words = [_masked(_filled(str(word))) for word in container.get("args") or ()]
+    words = [secrets.masked(_filled(str(word)), _REDACTED) for word in container.get("args") or ()]
     names = [str(v.get("name")) for v in container.get("env") or ()]
     for argument in matrix.check_args(engine.name, engine.version, words):
         yield Finding(
@@ -487,12 +464,6 @@ def _argument_findings(deployment: Deployment, where: str, container: Mapping[st
 def _filled(word: str) -> str:
     """What the kubelet puts in place of a variable of the group, so that the value's type can be judged."""
     return word.replace("$(LWS_LEADER_ADDRESS)", "leader.example").replace("$(LWS_WORKER_INDEX)", "1")
-
-
-def _masked(word: str) -> str:
-    """Without the secret: what the matrix does not know is quoted in its message."""
-    hidden = _SECRET_FLAG.sub(lambda m: m[0].replace(m["value"], _REDACTED) if m["value"] else m[0], word)
-    return _CREDENTIAL.sub(_REDACTED, hidden)
 
 
 def _queries(deployment: Deployment, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
