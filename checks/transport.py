@@ -23,8 +23,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import paramiko
-
 from checks.hostkeys import (
     HostKeyChanged,
     HostKeyUnknown,
@@ -33,6 +31,7 @@ from checks.hostkeys import (
     host_label,
     resolve_files,
 )
+from checks.sshlib import paramiko
 from rackwright.errors import CannotRun, Problem
 from rackwright.inventory import Host
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import sshlib
 from checks.collect import build
 from checks.fleet import collect_all, collect_host
 from checks.registry import Command
@@ -231,6 +234,33 @@ def test_the_ssh_configuration_is_honoured_and_the_inventory_wins(
     assert collect_host(network, Host("gpu-01", "gpu-01"), build(QUICK, {})).outputs["one"].stdout == "1\n"
     refused = collect_host(network, Host("gpu-01", "gpu-01", port=free_port()), build(QUICK, {}))
     assert refused.problem.startswith("connection refused")
+
+
+def test_match_exec_of_the_ssh_configuration(farm: Farm, good: Host, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f'Match host gpu-01 exec "test %h = gpu-01"\n  HostName 127.0.0.1\n'
+        f'Match exec "test %h = gpu-02"\n  Port {free_port()}\n'
+        f"Host *\n  Port {good.port}\n  User root\n  IdentityFile {farm.key}\n"
+        f"  UserKnownHostsFile {farm.known_hosts}\n"
+    )
+    at = Network(Settings(ssh_config=config)).endpoint(Host("gpu-01", "gpu-01"))
+    assert (at.address, at.port) == ("127.0.0.1", good.port)
+
+
+def test_a_match_exec_that_hangs_does_not_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checks.sshlib.MATCH_EXEC_S", 0.2)
+    assert sshlib.run("sleep 30").ok is False
+    assert (sshlib.run("exit 0").ok, sshlib.run("exit 3").ok) == (True, False)
+
+
+def test_reaching_hosts_imports_nothing_slow_beside_paramiko() -> None:
+    code = (
+        "import sys, checks.transport;"
+        "print(sorted({'asyncio', 'invoke', 'jinja2', 'pytest', 'unittest'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_jump_host(farm: Farm, good: Host, tmp_path: Path) -> None:

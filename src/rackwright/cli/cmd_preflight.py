@@ -291,9 +291,7 @@ def load_bound(
 
 def _require_checks() -> None:
     try:
-        import paramiko  # noqa: F401
-
-        import checks  # noqa: F401
+        import checks.sshlib  # noqa: F401 - brings paramiko
     except ModuleNotFoundError as error:
         raise CannotRun(
             Problem(
