@@ -6,11 +6,17 @@ Absent is an error for the check that needs it, never a pass.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from rackwright.plan.base import NotApplicable, Section
 
 NA = NotApplicable
+_SOME = Field(min_length=1)
+"""Of an empty list a check would find nothing missing: it is refused. What has no meaning says why."""
+Words = Annotated[tuple[str, ...], _SOME]
+Codes = Annotated[tuple[int, ...], _SOME]
 
 
 class GpuExpectation(Section):
@@ -26,7 +32,7 @@ class GpuExpectation(Section):
     vendor: Literal["nvidia"] = "nvidia"
     count: int
     product: str
-    pci_ids: tuple[str, ...]
+    pci_ids: Words
     driver_min: str | NA | None = None
     driver_pinned: str | NA | None = None
     cuda_min: str | NA | None = None
@@ -45,7 +51,7 @@ class GpuExpectation(Section):
     clock_reasons_allowed: tuple[str, ...] | NA | None = None
     ecc_uncorrected_max: int | NA | None = None
     processes_allowed: tuple[str, ...] | NA | None = None
-    xid_fatal: tuple[int, ...] | NA | None = None
+    xid_fatal: Codes | NA | None = None
 
 
 class NvlinkExpectation(Section):
@@ -69,11 +75,11 @@ class RdmaExpectation(Section):
     machine not applicable: the host decides). ``link_flaps_max``: losses of a planned port's link this boot.
     """
 
-    ports: tuple[RdmaPort, ...] | NA | None = None
+    ports: Annotated[tuple[RdmaPort, ...], _SOME] | NA | None = None
     mtu: int | NA | None = None
     active_mtu: int | NA | None = None
     trust: str | NA | None = None
-    pfc: tuple[bool, ...] | NA | None = None
+    pfc: Annotated[tuple[bool, ...], Field(min_length=8, max_length=8)] | NA | None = None
     dscp: int | NA | None = None
     dscp_priority: int | NA | None = None
     traffic_class: int | NA | None = None
@@ -88,18 +94,18 @@ class OsExpectation(Section):
     events that must not occur (mce, aer, oom, nvrm-assert, …).
     """
 
-    thp: tuple[Literal["never", "madvise"], ...] | NA | None = None
-    cstates_allowed: tuple[str, ...] | NA | None = None
+    thp: Annotated[tuple[Literal["never", "madvise"], ...], _SOME] | NA | None = None
+    cstates_allowed: Words | NA | None = None
     governor: str | NA | None = None
     swap: bool | NA | None = None
     numa_nodes: int | NA | None = None
     numa_balancing: bool | NA | None = None
-    kernel_faults: tuple[str, ...] | NA | None = None
+    kernel_faults: Words | NA | None = None
     memory_gib: float | NA | None = None
     memory_tolerance: float | NA | None = None
     iommu: str | NA | None = None
     clock_offset_max_ms: float | NA | None = None
-    ntp: tuple[str, ...] | NA | None = None
+    ntp: Words | NA | None = None
 
 
 class StorageExpectation(Section):
@@ -127,10 +133,10 @@ class HostExpectation(Section):
     kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit).
     """
 
-    tools: tuple[str, ...] | NA | None = None
+    tools: Words | NA | None = None
     root: bool | NA | None = None
     response_max_s: float | NA | None = None
-    uniform: tuple[str, ...] | NA | None = None
+    uniform: Words | NA | None = None
     gpu: GpuExpectation
     nvlink: NvlinkExpectation = NvlinkExpectation()
     rdma: RdmaExpectation = RdmaExpectation()
