@@ -15,7 +15,7 @@ IDLE_PERCENT = 10.0
 
 
 def utilisation(view: HostView) -> dict[str, float | None]:
-    """Per cent by GPU; None where the tool printed no number (as under MIG).
+    """Per cent by GPU; None where the tool printed no number (as under MIG), or one that is no share.
 
     Raises:
         NotMeasured: the reading is not in the capture.
@@ -28,7 +28,8 @@ def utilisation(view: HostView) -> dict[str, float | None]:
 
 def _percent(text: str) -> float | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text)
-    return float(match.group(1)) if match else None
+    value = float(match.group(1)) if match else None
+    return value if value is not None and value <= 100.0 else None
 
 
 def load_of(view: HostView, context: Context) -> Load:

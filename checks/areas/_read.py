@@ -101,6 +101,37 @@ def absent(where: str, name: str, value: Any) -> Finding:
     return unread(where, f"{name} reads {value!r}, which is no value of its kind")
 
 
+@dataclass(frozen=True)
+class Range:
+    """What a sensor or counter of this kind can read at all; anything else is a broken reading, not a value.
+
+    Both ends are possible values.
+    """
+
+    low: float
+    high: float
+    unit: str = ""
+
+    def odd(self, where: str, name: str, value: float) -> list[Finding]:
+        """A finding where ``value`` cannot be a reading, else nothing."""
+        if self.low <= value <= self.high:
+            return []
+        unit = f" {self.unit}" if self.unit else ""
+        limits = f"{self.low:g} to {self.high:g}{unit}"
+        return [unread(where, f"{name} reads {value:g}{unit}, which is implausible ({limits} is possible)")]
+
+
+SILICON = Range(5.0, 130.0, "°C")
+"""A die in a running machine is warmer than the room's frost limit and off before it is hotter than this."""
+AIR = Range(1.0, 90.0, "°C")
+COUNT = Range(0, float("inf"))
+
+
+def reading(where: str, name: str, value: Any, possible: Range) -> list[Finding]:
+    """Why ``value`` is no reading: not a number, or none that is possible; nothing where it is one."""
+    return possible.odd(where, name, value) if is_number(value) else [absent(where, name, value)]
+
+
 def leaf(context: Context, path: str) -> Any:
     """A second expectation of a check: its value, or ``NotApplicable``.
 

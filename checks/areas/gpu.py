@@ -8,6 +8,8 @@ from typing import Any
 
 from checks.areas._load import IDLE_PERCENT, load_of, utilisation
 from checks.areas._read import (
+    COUNT,
+    SILICON,
     Context,
     Finding,
     absent,
@@ -22,6 +24,7 @@ from checks.areas._read import (
     line_with,
     notice,
     problems,
+    reading,
     unit_state,
     unread,
     verdict,
@@ -293,8 +296,8 @@ def ecc_errors(view: HostView, want: int) -> Outcome:
         value = gpu["ecc_uncorrected_volatile"]
         if gpu["ecc_current"] is False and not is_number(value):
             yield unread(where, "ECC is off, so errors are not counted (see gpu-ecc)")
-        elif not is_number(value):
-            yield absent(where, "uncorrectable errors", value)
+        elif odd := reading(where, "uncorrectable errors", value, COUNT):
+            yield from odd
         elif value > want:
             yield fault(where, f"{value:g} uncorrectable errors since the last reset")
 
@@ -554,10 +557,8 @@ def temperature(view: HostView, want: float, context: Context) -> Outcome:
         raise NotMeasured("two readings show different numbers of GPUs")
     for where, gpu in gpus(view, SMI_LOAD):
         value = gpu["temperature_c"]
-        if not is_number(value):
-            found.append(absent(where, "temperature", value))
-        elif value >= want:
-            found.append(fault(where, f"{value:g} °C"))
+        odd = reading(where, "temperature", value, SILICON)
+        found += odd or ([fault(where, f"{value:g} °C")] if value >= want else [])
     for where, gpu in gpus(view, SMI_XML):
         margin = gpu["temperature_tlimit_c"]
         if is_number(margin) and margin <= 0:
@@ -586,10 +587,8 @@ def memory_temperature(view: HostView, want: float, context: Context) -> Outcome
 
     def judge(where: str, gpu: Gpu) -> Iterable[Finding]:
         value = gpu["memory_temperature_c"]
-        if not is_number(value):
-            yield absent(where, "memory temperature", value)
-        elif value >= want:
-            yield fault(where, f"memory at {value:g} °C")
+        odd = reading(where, "memory temperature", value, SILICON)
+        yield from odd or ([fault(where, f"memory at {value:g} °C")] if value >= want else [])
 
     found = _each(view, judge)
     known = [g["memory_temperature_c"] for _, g in gpus(view, SMI_XML)]
@@ -622,8 +621,8 @@ def idle(view: HostView, want: int, context: Context) -> Outcome:
     engine = {a["gpu"] for a in apps}
     for where, gpu in gpus(view, SMI_XML):
         used = gpu["memory_used_mib"]
-        if not is_number(used):
-            found.append(absent(where, "memory used", used))
+        if odd := reading(where, "memory used", used, COUNT):
+            found += odd
         elif used > want and _bus(gpu["pci_bus_id"]) not in {a["bus"] for a in apps}:
             found.append(fault(where, f"{used:g} MiB in use by no process"))
     most = max(

@@ -138,6 +138,10 @@ def _offset(view: HostView) -> tuple[float | None, str]:
         facts = view.facts(CHRONY)
         if facts["leap"] not in ("Normal", "Insert second", "Delete second"):
             return None, "chrony"
+        if facts["reference"] is None or str(facts["reference"]).startswith("127.127."):
+            return None, "chrony, which follows the machine's own clock,"
+        if not 1 <= facts["stratum"] <= 15:
+            return None, f"chrony, at stratum {facts['stratum']},"
         if not isinstance(facts["offset_s"], int | float):
             raise NotMeasured("chronyc tracking does not say the offset")
         return facts["offset_s"] * 1000.0, "chrony"

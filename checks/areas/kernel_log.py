@@ -6,22 +6,58 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from checks.areas._read import Finding, fault, notice, verdict
+from checks.areas._read import Finding, fault, notice, unread, verdict
 from checks.commands import KERNEL_LOG
-from checks.registry import check
+from checks.parsers.kernel_log import split_time
+from checks.registry import Command, check
 from checks.view import HostView, NotMeasured
 from rackwright.verdict import Outcome, Severity
 
+KERNEL_JOURNAL = Command(
+    "kernel-journal",
+    "dmesg | head -n 60 | grep -q 'Linux version ' || journalctl -k -b -o short-iso --no-pager",
+    parser="dmesg",
+    root=True,
+    timeout_s=45,
+    cap_bytes=8_000_000,
+)
+"""The journal's copy, asked for only where the kernel's own buffer has lost its beginning."""
+LOG = (KERNEL_LOG, KERNEL_JOURNAL)
+_BOOT = re.compile(r"\bLinux version \d|\bBooting Linux on physical CPU\b")
+_HEAD = 20_000
 
-def events(view: HostView, *kinds: str) -> list[dict[str, Any]]:
-    """The log's events of these kinds.
+
+def log_of_boot(view: HostView) -> tuple[Command, list[Finding]]:
+    """Which log to read, and a finding where neither reaches back to the boot: "this boot" is then unproven.
 
     Raises:
-        NotMeasured: the log is empty, which a running kernel's is not: somebody cleared it.
+        NotMeasured: the log cannot be read, or is empty: somebody cleared it.
     """
-    if not view.text(KERNEL_LOG).strip():
+    text = view.text(KERNEL_LOG)
+    if not text.strip():
         raise NotMeasured("the kernel log is empty")
-    return [e for e in view.facts(KERNEL_LOG)["events"] if e["kind"] in kinds]
+    if _BOOT.search(text[:_HEAD]):
+        return KERNEL_LOG, []
+    try:
+        kept = view.text(KERNEL_JOURNAL)
+    except NotMeasured:
+        kept = ""
+    if _BOOT.search(kept[:_HEAD]):
+        return KERNEL_JOURNAL, []
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    since = split_time(first)[0] or "an unknown time"
+    why = "the kernel's buffer has wrapped or was cleared, and the journal does not hold it either"
+    return KERNEL_LOG, [unread("", f"the log begins at {since}, not at the boot: {why}")]
+
+
+def events(view: HostView, *kinds: str) -> list[dict[str, Any]]:
+    """The log's events of these kinds, in as much of the log as there is (see :func:`log_of_boot`).
+
+    Raises:
+        NotMeasured: as :func:`log_of_boot`.
+    """
+    source, _ = log_of_boot(view)
+    return [e for e in view.facts(source)["events"] if e["kind"] in kinds]
 
 
 def _times(event: dict[str, Any]) -> str:
@@ -38,7 +74,7 @@ _ACTION = re.compile(
     id="log-xid",
     title="No fatal GPU error (Xid) this boot",
     severity=Severity.CRITICAL,
-    commands=[KERNEL_LOG],
+    commands=LOG,
     expects="gpu.xid_fatal",
     remedy="sudo dmesg -T | grep -i xid  # drain the node and reboot; an Xid that returns: exchange the card",
     reversible=False,
@@ -47,7 +83,8 @@ _ACTION = re.compile(
 def xid(view: HostView, want: tuple[int, ...]) -> Outcome:
     """After a fatal Xid the card gives wrong results or none until it is reset. Other Xids mostly mean that a
     job crashed or was killed: they are told, and do not block."""
-    actions = dict(_ACTION.findall(view.text(KERNEL_LOG)))
+    source, unproven = log_of_boot(view)
+    actions = dict(_ACTION.findall(view.text(source)))
 
     def judge(event: dict[str, Any]) -> Iterable[Finding]:
         code, device = event["code"], event["device"]
@@ -65,14 +102,14 @@ def xid(view: HostView, want: tuple[int, ...]) -> Outcome:
     lost = [fault(f"gpu {e['device'] or 'unknown'}", "fell off the bus") for e in events(view, "gpu-lost")]
     codes = sorted({e["code"] for e in events(view, "xid")})
     actual = ", ".join(f"Xid {c}" for c in codes) or ("GPU lost" if lost else "none")
-    return verdict(found + lost, actual=actual, expected="no fatal Xid")
+    return verdict(found + lost + unproven, actual=actual, expected="no fatal Xid")
 
 
 @check(
     id="log-sxid",
     title="No fatal NVSwitch error (SXid) this boot",
     severity=Severity.CRITICAL,
-    commands=[KERNEL_LOG],
+    commands=LOG,
     expects="nvlink.fabric_manager",
     remedy="sudo dmesg -T | grep -i sxid; sudo nvidia-bug-report.sh"
     "  # drain the node, then reboot or power-cycle it",
@@ -82,7 +119,7 @@ def xid(view: HostView, want: tuple[int, ...]) -> Outcome:
 def sxid(view: HostView, _want: bool) -> Outcome:
     """A fatal NVSwitch error takes the NVLink fabric of the whole host down; jobs hang in their first
     collective."""
-    found = []
+    found = log_of_boot(view)[1]
     for event in events(view, "sxid"):
         text = f"NVSwitch error {event['code']}, {_times(event)}"
         where = f"nvswitch {event['device'] or 'unknown'}"
@@ -104,7 +141,7 @@ _NAMES = {
     id="log-hardware",
     title="No hardware fault in the kernel log of this boot",
     severity=Severity.MAJOR,
-    commands=[KERNEL_LOG],
+    commands=LOG,
     expects="os.kernel_faults",
     remedy="sudo dmesg -T --level=emerg,alert,crit,err; sudo ras-mc-ctl --summary"
     "  # exchange the part that the log names, reboot",
@@ -114,7 +151,7 @@ _NAMES = {
 def hardware(view: HostView, want: tuple[str, ...]) -> Outcome:
     """Machine checks, PCIe errors and driver assertions come days before the outage, and no other check sees
     them. Corrected PCIe errors are told and do not block."""
-    found = []
+    found = log_of_boot(view)[1]
     for event in events(view, *want):
         text = f"{_NAMES.get(event['kind'], event['kind'])}, {_times(event)}"
         corrected = event["kind"] == "aer" and event["severity"] is None

@@ -8,9 +8,11 @@ from typing import Any
 
 from checks.areas._load import least, load_of
 from checks.areas._read import (
+    AIR,
     Context,
     applies,
     at_full_load,
+    csv_rows,
     fault,
     is_number,
     notice,
@@ -26,6 +28,31 @@ from rackwright.errors import listing
 from rackwright.plan import Plan
 from rackwright.verdict import Load, Outcome, Severity, could_not_measure, failed, passed, warned
 
+LEAST_OF_IDLE, MOST_OF_FULL = 0.3, 3.0
+"""A BMC's reading below this share of the planned idle power, or above this multiple of the planned full
+load, is a broken sensor (our own rule: 1 W, 65535 W): it is no measurement."""
+
+
+def _plausible(view: HostView, watts: float, plan: Plan) -> str:
+    """Why ``watts`` cannot be this host's power, or "". A host draws at least what its GPUs draw."""
+    node = next((p for p in plan.pools if any(n.name == view.name for n in p.nodes)), None)
+    try:
+        rows = csv_rows(view, SMI_LOAD)
+    except NotMeasured:
+        rows = []
+    gpus = sum(float(m.group(1)) for r in rows if (m := _WATTS.match(r.get("power.draw", ""))))
+    # GPUs are read a moment before the BMC, whose reading is an average: three quarters allows for both.
+    floor = max(0.75 * gpus, LEAST_OF_IDLE * node.idle_w_per_node if node else 0.0)
+    ceiling = MOST_OF_FULL * (_planned(plan, view.name) or float("inf"))
+    if watts < floor:
+        return f"the BMC reads {watts:g} W, implausible for a host that draws at least {floor:.0f} W"
+    if watts > ceiling:
+        return f"the BMC reads {watts:g} W, implausible: more than {MOST_OF_FULL:g} × the planned full load"
+    return ""
+
+
+_WATTS = re.compile(r"^(\d+(?:\.\d+)?)\s*W?$")
+
 
 def _planned(plan: Plan, node: str) -> float | None:
     """What the plan counts for a node at full load."""
@@ -37,14 +64,14 @@ def _planned(plan: Plan, node: str) -> float | None:
     return None
 
 
-def _measured(view: HostView) -> float | str:
+def _measured(view: HostView, plan: Plan) -> float | str:
     """Watts that the BMC reads, or why there is no reading."""
     try:
         power = view.facts(BMC_POWER)["power_w"]
     except NotMeasured as problem:
         return str(problem)
     if is_number(power) and power > 0:
-        return float(power)
+        return _plausible(view, power, plan) or float(power)
     return power.reason if isinstance(power, NA) else "the BMC reads 0 W, which is no reading"
 
 
@@ -92,7 +119,7 @@ def _measure(
         total = sum(w for w in planned.values() if w is not None)
         note = "open: these hosts have no BMC that reads power; only the planned full load was compared"
         return warned(f"{_kw(total)} planned", expected, note)
-    readings = {view.name: _measured(view) for view in views}
+    readings = {view.name: _measured(view, context.plan) for view in views}
     read = {name: value for name, value in readings.items() if isinstance(value, float)}
     silent = {name: value for name, value in readings.items() if isinstance(value, str)}
     assumed = {name: watts or 0.0 for name, watts in planned.items() if name not in read}
@@ -180,7 +207,15 @@ def thermal_delta(view: HostView, want: float, context: Context) -> Outcome:
     if not inlet or not outlet:
         missing = " and ".join(n for n, v in (("inlet", inlet), ("outlet", outlet)) if not v)
         raise NotMeasured(f"the BMC has no {missing} temperature that can be read")
+    for sensor, value in (inlet | outlet).items():
+        for odd in AIR.odd(sensor, "air temperature", value):
+            raise NotMeasured(f"{odd.where}: {odd.text}")
     delta = max(outlet.values()) - min(inlet.values())
+    if delta <= 0:
+        raise NotMeasured(
+            f"the outlet reads {max(outlet.values()):g} °C, not warmer than the inlet with "
+            f"{min(inlet.values()):g} °C: implausible (sensors that are swapped, or read something else)"
+        )
     found = (
         []
         if delta < want

@@ -20,13 +20,12 @@ from checks.areas._read import (
     verdict,
     version_key,
 )
-from checks.areas.kernel_log import events
+from checks.areas.kernel_log import LOG, events, log_of_boot
 from checks.commands import (
     DRIVER_LOADED,
     IB_SYSFS,
     IBV_DEVINFO,
     IP_LINK,
-    KERNEL_LOG,
     KERNEL_RELEASE,
     LSPCI_ACS,
     MODULES,
@@ -51,7 +50,7 @@ def _name(port: RdmaPort) -> str:
 
 def _ports(context: Context) -> Ports:
     ports: Ports = leaf(context, "rdma.ports")
-    if not applies(ports):
+    if not applies(ports) or not ports:
         raise NotMeasured(f"the plan names no RDMA ports at expectations.{context.pool.name}.rdma.ports")
     return ports
 
@@ -360,6 +359,9 @@ def acs(view: HostView, want: bool) -> Outcome:
     missing = sorted(set(above) - known)
     if missing:
         raise NotMeasured(f"lspci does not show the bridges {listing(missing, 4)}")
+    hidden = sorted({_full(a) for a in view.facts(LSPCI_ACS)["capabilities_denied"]} & set(above))
+    if hidden:
+        raise NotMeasured(f"lspci was denied access to the capabilities of {listing(hidden, 4)}")
     on = sorted({_full(a) for a in redirect if a} & set(above))
     found = [] if want else [fault(at, f"redirects traffic of {listing(above[at], 4)}") for at in on]
     actual = f"on for {len(on)} of {len(above)} bridges"
@@ -396,7 +398,7 @@ def _paths_of_devices(text: str) -> dict[tuple[str, str], list[str]]:
     id="ib-flaps",
     title="No planned link lost this boot",
     severity=Severity.MAJOR,
-    commands=[KERNEL_LOG],
+    commands=LOG,
     expects="rdma.link_flaps_max",
     remedy="sudo mlxlink -d mlx5_0 -m -c  # the port that is named; clean or change cable and module",
     reversible=True,
@@ -413,4 +415,5 @@ def flaps(view: HostView, want: int, context: Context) -> Outcome:
         if e["count"] > want
     ]
     most = max((e["count"] for e in lost.values()), default=0)
+    found += log_of_boot(view)[1]
     return verdict(found, actual=f"at most {most} a port", expected=f"≤ {want} a port")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from checks.areas._read import (
     Context,
     Finding,
-    absent,
+    Range,
     applies,
     fault,
     is_number,
     leaf,
     notice,
+    reading,
     sections,
     unread,
     verdict,
@@ -54,8 +55,10 @@ def headroom(view: HostView, want: int, context: Context) -> Outcome:
         found.append(
             fault("", f"{directory if applies(directory) else mount} lies on {source}, not on a disk")
         )
-    if not is_number(free):
-        found.append(absent("", "available bytes", free))
+    size = fs["size_bytes"]
+    most = Range(0, size if is_number(size) else float("inf"), "bytes")
+    if odd := reading("", "free space", free, most):
+        found += odd
     elif free <= want:
         found.append(fault("", f"{_gb(free)} free at {mount} ({source})"))
     shown = f"{_gb(free)} free" if is_number(free) else "unknown"
@@ -89,6 +92,16 @@ def health(view: HostView, want: int) -> Outcome:
     )
 
 
+_SMART = {
+    "critical_warning": Range(0, 255),
+    "media_errors": Range(0, float("inf")),
+    "percentage_used": Range(0, 255, "%"),
+    "available_spare": Range(0, 100, "%"),
+    "available_spare_threshold": Range(0, 100, "%"),
+}
+"""What the health log can hold (NVM Express base specification, SMART / Health Information)."""
+
+
 def _disk(name: str, text: str, wear: int) -> list[Finding]:
     parsed = parse("nvme-smart-json", text)
     if not parsed.understood:
@@ -96,15 +109,9 @@ def _disk(name: str, text: str, wear: int) -> list[Finding]:
         return [unread(name, f"health log not understood: {reason}")]
     facts = parsed.facts
     found = [
-        absent(name, fact.replace("_", " "), facts[fact])
-        for fact in (
-            "critical_warning",
-            "media_errors",
-            "percentage_used",
-            "available_spare",
-            "available_spare_threshold",
-        )
-        if not is_number(facts[fact])
+        odd
+        for fact, possible in _SMART.items()
+        for odd in reading(name, fact.replace("_", " "), facts[fact], possible)
     ]
     if found:
         return found

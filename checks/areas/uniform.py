@@ -16,6 +16,7 @@ from checks.commands import (
     SMI_IDENTITY,
     THP,
 )
+from checks.parsers._values import na
 from checks.registry import Command, Scope, check, expectation
 from checks.report.text import plural
 from checks.view import HostView, NotMeasured
@@ -37,15 +38,21 @@ _OWN = (
 """Kernel parameters that differ between hosts by right."""
 
 
-def _column(name: str) -> Callable[[HostView], str]:
-    def read(view: HostView) -> str:
-        values = sorted({row[name] for row in csv_rows(view, SMI_IDENTITY)})
+def _column(name: str) -> Callable[[HostView, Context], str]:
+    def read(view: HostView, context: Context) -> str:
+        rows = csv_rows(view, SMI_IDENTITY)
+        if len(rows) != context.expectations.gpu.count:
+            raise NotMeasured(f"{len(rows)} of {context.expectations.gpu.count} GPUs were read")
+        values = sorted({row.get(name, "") for row in rows})
+        for value in values:
+            if not value or na(value):
+                raise NotMeasured(f"{name} reads {value or 'nothing'}")
         return ", ".join(values)
 
     return read
 
 
-def _cmdline(view: HostView) -> str:
+def _cmdline(view: HostView, _: Context) -> str:
     words = []
     for name, value in view.facts(CMDLINE)["parameters"].items():
         if name in _OWN or "uuid" in name.lower():
@@ -55,34 +62,47 @@ def _cmdline(view: HostView) -> str:
     return " ".join(sorted(words)) or "no parameters"
 
 
-def _os(view: HostView) -> str:
-    facts = view.facts(OS_RELEASE)
-    return str(facts["pretty_name"] or f"{facts['id']} {facts['version_id']}")
+def _os(view: HostView, _: Context) -> str:
+    name = view.facts(OS_RELEASE)["pretty_name"]
+    if not name:
+        raise NotMeasured("/etc/os-release does not say PRETTY_NAME, which holds the release")
+    return str(name)
 
 
-def _bios(view: HostView) -> str:
+def _bios(view: HostView, _: Context) -> str:
     values = {name: value for (name,), value in paths(view.text(FIRMWARE), r"/(bios_\w+)$")}
-    if "bios_version" not in values:
-        raise NotMeasured("the BIOS version is not in the output")
-    return " ".join(values[n] for n in ("bios_vendor", "bios_version") if n in values)
+    for name in ("bios_vendor", "bios_version"):
+        if not values.get(name):
+            raise NotMeasured(f"{name.replace('_', ' ')} is not in the output")
+    return f"{values['bios_vendor']} {values['bios_version']}"
 
 
-def _nic_firmware(view: HostView) -> str:
-    values = sorted({value for _, value in paths(view.text(NIC_FIRMWARE), r"/infiniband/([^/]+)/fw_ver$")})
-    if not values:
-        raise NotMeasured("no RDMA device shows its firmware")
-    return ", ".join(values)
+def _nic_firmware(view: HostView, context: Context) -> str:
+    found = {device: v for (device,), v in paths(view.text(NIC_FIRMWARE), r"/infiniband/([^/]+)/fw_ver$")}
+    ports = context.expectations.rdma.ports
+    wanted = {p.device for p in ports} if isinstance(ports, tuple) else set(found)
+    missing = sorted(device for device in wanted if not found.get(device))
+    if missing or not found:
+        raise NotMeasured(f"no firmware version of {listing(missing, 4) or 'any RDMA device'}")
+    return ", ".join(sorted({found[device] for device in wanted}))
 
 
-def _governor(view: HostView) -> str:
+def _governor(view: HostView, _: Context) -> str:
     text = view.text(GOVERNORS)
-    values = sorted({v for _, v in paths(text, r"/(cpu\d+)/cpufreq/scaling_governor$")})
+    driven = {cpu for (cpu,), _ in paths(text, r"/(cpu\d+)/cpufreq/scaling_driver$")}
+    values = {cpu: v for (cpu,), v in paths(text, r"/(cpu\d+)/cpufreq/scaling_governor$")}
     if not values or not text.rstrip().endswith("end"):
         raise NotMeasured("the kernel shows no frequency governor")
-    return ", ".join(values)
+    if driven - set(values):
+        raise NotMeasured(f"the governors of {len(driven - set(values))} CPUs are missing in the output")
+    return ", ".join(sorted(set(values.values())))
 
 
-def _kernel(view: HostView) -> str:
+def _thp(view: HostView, _: Context) -> str:
+    return str(view.facts(THP)["selected"])
+
+
+def _kernel(view: HostView, _: Context) -> str:
     release = view.text(KERNEL_RELEASE).strip()
     version_key(release)
     return release
@@ -96,7 +116,7 @@ class Property:
     title: str
     why: str
     command: Command
-    read: Callable[[HostView], str]
+    read: Callable[[HostView, Context], str]
     remedy: str
     reversible: bool = True
     unless: str = ""
@@ -140,7 +160,7 @@ PROPERTIES = (
     ),
     Property(
         "thp", "Transparent huge pages", "One host with another policy has latency spikes of its own.",
-        THP, lambda view: str(view.facts(THP)["selected"]),
+        THP, _thp,
         "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/enabled", unless="os.thp",
     ),
     Property(
@@ -165,12 +185,20 @@ def _judge(item: Property) -> Callable[[Sequence[HostView], tuple[str, ...], Con
         found = []
         for view in views:
             try:
-                values.setdefault(item.read(view), []).append(view.name)
+                values.setdefault(item.read(view, context), []).append(view.name)
             except NotMeasured as problem:
                 found.append(unread(view.name, str(problem)))
         found += differing(values)
         if context.unreachable:
             found.append(notice("", f"not compared, not reached: {listing(context.unreachable)}"))
+        if len(views) < 2 and not found:
+            if len(context.pool.nodes) < 2:
+                return not_applicable("the plan gives this pool one host: there is nothing to compare with")
+            names = listing([view.name for view in views])
+            note = (
+                f"only {names} of {len(context.pool.nodes)} planned hosts was read: nothing to compare with"
+            )
+            found.append(notice("", f"open: {note}"))
         return verdict(found, actual=summary(values), expected="one value on all hosts")
 
     judge.__doc__ = item.why

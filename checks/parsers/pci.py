@@ -89,7 +89,7 @@ def parse_lspci_acs(text: str) -> Reading:
 
 
 def _parse(text: str, what: str) -> Reading:
-    reading = Reading({"devices": None, "acs_redirect": None})
+    reading = Reading({"devices": None, "acs_redirect": None, "capabilities_denied": []})
     devices: list[Facts] = []
     redirect: list[str | None] = []
     controls = 0
@@ -116,7 +116,10 @@ def _parse(text: str, what: str) -> Reading:
                 for name in ("LnkCap:", "LnkSta:", "ACSCap:", "ACSCtl:"):
                     if line.strip().startswith(name):
                         sections.setdefault(devices[-1]["address"], set()).add(name)
-                denied = denied or ("<access denied>" if _DENIED.search(line) else None)
+                if _DENIED.search(line):
+                    denied = "<access denied>"
+                    if devices[-1]["address"] not in reading.facts["capabilities_denied"][-1:]:
+                        reading.facts["capabilities_denied"].append(devices[-1]["address"])
                 _link(reading, devices[-1], line)
             continue
         error = error_code(line)

@@ -167,12 +167,13 @@ def smi_load(
     utilisation: int | str = 0,
     temperature: int | str = 34,
     gpus: Mapping[int, Mapping[str, Any]] | None = None,
+    draw: str = "78.10 W",
 ) -> str:
     lines = ["index, utilization.gpu [%], power.draw [W], temperature.gpu"]
     for n in range(GPUS):
         g = {"utilisation": utilisation, "temperature": temperature, **((gpus or {}).get(n, {}))}
         used = g["utilisation"] if isinstance(g["utilisation"], str) else f"{g['utilisation']} %"
-        lines.append(f"{n}, {used}, 78.10 W, {g['temperature']}")
+        lines.append(f"{n}, {used}, {draw}, {g['temperature']}")
     return "\n".join(lines) + "\n"
 
 

@@ -110,9 +110,11 @@ def test_the_healthy_host_is_not_blocked(check: Check) -> None:
         assert outcome.message.startswith("open: measured at idle")
 
 
-FALLBACKS = {("time-sync", key) for key in ("timedatectl-show", "timesync-status", "chronyc-tracking")} | {
-    ("nvlink-fabric-manager", "processes")
-}
+FALLBACKS = (
+    {("time-sync", key) for key in ("timedatectl-show", "timesync-status", "chronyc-tracking")}
+    | {("nvlink-fabric-manager", "processes")}
+    | {(check, "kernel-journal") for check in ("log-xid", "log-sxid", "log-hardware", "ib-flaps")}
+)
 """Outputs that a check needs only where another is absent."""
 UNREAD = [
     {"state": "missing"}, {"state": "timeout", "seconds": 30.0}, {"state": "denied"}, {"state": "incomplete"},
