@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.engine import needs
 from tests.golden import REPOSITORY
 from tests.rack.judging import require_rack
 from tools import demo
@@ -25,33 +27,78 @@ def status() -> str:
     ).stdout
 
 
+EMBEDDED = {**os.environ, "RACKWRIGHT_ENGINE": "embedded"}
+
+
 def left(directory: Path) -> list[str]:
+    """Hosts, mounts, and processes of a control plane that are still there."""
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     hosts = [str(proc) for proc in farm.strays(directory.resolve() / "rack")]
+    lab = os.fsencode(directory.resolve() / "lab")
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            content = path.read_bytes()
+            if lab in content:
+                hosts.append(content.replace(b"\0", b" ").decode(errors="replace"))
     return hosts + [line for line in mounts if str(directory) in line or "rackwright-" in line]
+
+
+def clean_run(directory: Path, env: dict[str, str]) -> str:
+    """What the demo prints, after it ended well and left nothing: no process, no file in the checkout."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a git checkout")
+    before = {line[3:] for line in status().splitlines()}
+    done = subprocess.run(
+        [*DEMO, str(directory)], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=400,
+        env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert left(directory) == []
+    # A person may save a source file meanwhile; the demo never writes to these directories.
+    new = {line[3:] for line in status().splitlines()} - before
+    ours = ("src/", "tests/", "docs/", "tools/", "checks/", "stacks/", "benchmarks/")
+    assert not [path for path in new if not path.startswith(ours)]
+    return done.stdout
 
 
 @pytest.mark.rack
 def test_the_demo_finds_what_it_planted_and_leaves_nothing(tmp_path: Path) -> None:
     require_rack()
-    if not (REPOSITORY / ".git").exists():
-        pytest.skip("not a git checkout")
-    before = {line[3:] for line in status().splitlines()}
-    done = subprocess.run(
-        [*DEMO, str(tmp_path)], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "planted faults not found: none; findings not planted: none" in done.stdout
+    out = clean_run(tmp_path, EMBEDDED)
+    assert "planted faults not found: none; findings not planted: none" in out
+    asked = "RACKWRIGHT_ENGINE=embedded: the embedded engine was asked for"
+    assert f"engine: embedded ({asked})\n" in out
     assert (tmp_path / "preflight" / "report.html").exists()
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.rack
+@pytest.mark.engine
+@needs.lab()
+def test_the_demo_applies_the_plan_where_the_real_engine_is(tmp_path: Path) -> None:
+    require_rack()
+    out = clean_run(tmp_path, dict(os.environ))
+    assert "kimi-k2-instruct: 28 of 28 pods ready, on 28 nodes of pool h200" in out
+    assert "kimi-k2-instruct: 14 of 14 groups in one block each" in out
+    assert "engine: real (pulumi v3." in out
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.rack
+@pytest.mark.engine
+@needs.lab()
+def test_interrupted_while_pulumi_runs_no_control_plane_is_left(tmp_path: Path) -> None:
+    assert interrupted(tmp_path, "engine: pulumi", dict(os.environ)).splitlines()[-1] == (
+        "demo: interrupted; nothing is left running"
+    )
     assert left(tmp_path) == []
-    # A person may save a source file meanwhile; the demo never writes to these directories.
-    new = {line[3:] for line in status().splitlines()} - before
-    assert not [path for path in new if not path.startswith(("src/", "tests/", "docs/", "tools/", "checks/"))]
+    assert not (tmp_path / "lab").exists()
 
 
 def test_without_root_it_sizes_and_renders_and_says_that_nothing_was_proved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("RACKWRIGHT_ENGINE", "embedded")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert demo.main(["--dir", str(tmp_path)]) == 1
     out, err = capfd.readouterr()
@@ -66,8 +113,11 @@ def test_without_root_it_sizes_and_renders_and_says_that_nothing_was_proved(
 
 
 @pytest.mark.rack
-def test_a_rack_that_does_not_come_up_is_told_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_rack_that_does_not_come_up_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     require_rack()
+    monkeypatch.setenv("RACKWRIGHT_ENGINE", "embedded")
     with socket.create_server(("127.66.0.1", 0)) as other:
         config = tmp_path / "rack.yaml"
         config.write_text(
@@ -84,22 +134,28 @@ def test_a_rack_that_does_not_come_up_is_told_once(tmp_path: Path, capfd: pytest
     assert left(tmp_path) == []
 
 
-@pytest.mark.rack
-def test_interrupted_it_ends_with_one_line_and_no_host(tmp_path: Path) -> None:
-    require_rack()
-    errors = tmp_path / "errors"
-    with errors.open("w", encoding="utf-8") as sink, subprocess.Popen(
-        [*DEMO, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=sink, text=True,
-        start_new_session=True,
+def interrupted(directory: Path, at: str, env: dict[str, str]) -> str:
+    """What the demo said, interrupted with all it started when a line begins with ``at``."""
+    told = []
+    with subprocess.Popen(
+        [*DEMO, str(directory)], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True, env=env,
     ) as process:  # fmt: skip
         assert process.stdout
         for line in process.stdout:
-            if line.startswith("── Prove"):
+            told.append(line)
+            if line.startswith(at):
                 os.killpg(process.pid, signal.SIGINT)
                 break
-        process.stdout.read()
-    told = errors.read_text(encoding="utf-8")
-    assert process.returncode == 130, told
-    assert told.splitlines()[-1] == "demo: interrupted; no host is left running"
+        told.append(process.stdout.read())
+    assert process.returncode == 130, "".join(told)[-4000:]
+    return "".join(told)
+
+
+@pytest.mark.rack
+def test_interrupted_it_ends_with_one_line_and_no_host(tmp_path: Path) -> None:
+    require_rack()
+    told = interrupted(tmp_path, "── Prove", EMBEDDED)
+    assert told.splitlines()[-1] == "demo: interrupted; nothing is left running"
     assert "tools/demo.py" not in told
     assert left(tmp_path) == []

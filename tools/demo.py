@@ -1,6 +1,7 @@
-"""The main job on embedded defaults: size, render, raise a simulated rack with faults, prove it, report.
+"""The main job from end to end: size, stand up, raise a simulated rack with faults, prove it, report.
 
-``make demo`` runs this. Every step prints the command that a person would type.
+``make demo`` runs this. Every step prints the command that a person would type. Where the real engine and a
+control plane are there, the plan is applied by `pulumi up`; the embedded engine renders it in any case.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rackwright.errors import CannotRun
 REPOSITORY = Path(__file__).resolve().parent.parent
 RACKWRIGHT = [sys.executable, "-m", "rackwright"]
 RACK = [sys.executable, "-m", "tools.rack"]
+LAB = [sys.executable, "-m", "tools.lab"]
 
 
 class StepFailed(Exception):
@@ -27,7 +29,7 @@ class StepFailed(Exception):
 
 
 def shown(argv: Sequence[str]) -> str:
-    words = ["rackwright" if list(argv[:3]) == RACKWRIGHT else "python -m tools.rack"]
+    words = ["rackwright" if list(argv[:3]) == RACKWRIGHT else f"python -m {argv[2]}"]
     return " ".join([*words, *(shlex.quote(a) for a in argv[3:])])
 
 
@@ -73,6 +75,57 @@ def rack(config: Path, directory: Path) -> Iterator[Path]:
             step("Take the rack down", down)
         raise
     step("Take the rack down", down)
+
+
+@contextmanager
+def lab(plan: Path, directory: Path) -> Iterator[None]:
+    """A control plane is up inside, and down afterwards whatever happens."""
+    down = [*LAB, "down", "--dir", str(directory)]
+    if directory.exists():
+        with suppress(StepFailed):
+            step("Take down what an earlier run left", down)
+    step(
+        "Raise a control plane with the plan's nodes, simulated",
+        [*LAB, "up", str(plan), "--dir", str(directory)],
+    )
+    try:
+        yield
+    except BaseException:
+        with suppress(StepFailed):
+            step("Take the control plane down", down)
+        raise
+    step("Take the control plane down", down)
+
+
+def stand_up(plan: Path, out: Path) -> str:
+    """Declares the plan; gives the engine's name. The real one where it is there, the embedded one always."""
+    step(
+        "Stand up: the plan becomes declared infrastructure (embedded engine: files)",
+        [*RACKWRIGHT, "render", str(plan), "-o", str(out / "manifests")],
+    )
+    reason = no_real_engine()
+    if reason:
+        print(f"\nengine used: embedded. The real one: {reason}", flush=True)
+        return f"embedded ({reason})"
+    from tools.lab.apply import engine
+
+    with lab(plan, out / "lab"):
+        step(
+            "Stand up: the same on a real API server (pulumi up)",
+            [*LAB, "apply", str(plan), "--dir", str(out / "lab")],
+        )
+    return f"real ({engine()})"
+
+
+def no_real_engine() -> str:
+    """Empty where `pulumi up` and a control plane can run here; otherwise why not, with the next command."""
+    from tools.engine import build, env, families
+
+    reason = env.usable()
+    _, absent = build.have(families.LAB)
+    optional = {b.name for b in families.LWS_FAMILY.binaries}
+    needed = [name for name in absent if name not in optional]
+    return reason or (f"{', '.join(needed)}: not there. next: make engine" if needed else "")
 
 
 def require_rack() -> None:
@@ -128,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 1
     except KeyboardInterrupt:
-        print("\ndemo: interrupted; no host is left running", file=sys.stderr)
+        print("\ndemo: interrupted; nothing is left running", file=sys.stderr)
         return 130
 
 
@@ -140,10 +193,7 @@ def demo(workload: Path, config: Path, out: Path) -> int:
         "Size: users, model and SLO become a plan",
         [*RACKWRIGHT, "size", str(workload), "-o", str(out / "plan.yaml")],
     )
-    step(
-        "Stand up: the plan becomes declared infrastructure (embedded engine)",
-        [*RACKWRIGHT, "render", str(out / "plan.yaml"), "-o", str(out / "manifests")],
-    )
+    engine = stand_up(out / "plan.yaml", out)
     require_rack()
     with rack(config, out / "rack") as hosts:
         code = step(
@@ -153,6 +203,7 @@ def demo(workload: Path, config: Path, out: Path) -> int:
         )
     missed, extra = compare(out / "preflight" / "results.json", config)
     print(f"\n── Done in {time.monotonic() - began:.0f} s")
+    print(f"engine: {engine}")
     print(
         f"planted faults not found: {', '.join(missed) or 'none'}; "
         f"findings not planted: {', '.join(extra) or 'none'}"

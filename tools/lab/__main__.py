@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rackwright.errors import RackwrightError
 from rackwright.plan import load_plan
+from tools import cli
 from tools.lab.lab import Lab
 
-DIRECTORY = click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), required=True,
-    help="Where the lab lives.",
-)  # fmt: skip
-
-
-def _reported(command: Callable[..., None]) -> Callable[..., None]:
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except RackwrightError as error:
-            click.echo(str(error), err=True)
-            sys.exit(error.exit_code)
-
-    return run
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)
+DIRECTORY = cli.directory("lab")
 
 
 @click.group(help=__doc__)
@@ -45,21 +23,32 @@ def main() -> None:
 @main.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @DIRECTORY
-@_reported
+@cli.reported
 def up(plan: Path, directory: Path) -> None:
     """Start the control plane and the nodes of PLAN; prints the kubeconfig's path."""
-    lab, began = Lab(directory, _say), time.monotonic()
+    lab, began = Lab(directory, cli.say), time.monotonic()
     lab.raise_up(load_plan(plan))
-    _say(f"up in {time.monotonic() - began:.1f} s; identity {lab.identity}")
+    cli.say(f"up in {time.monotonic() - began:.1f} s; identity {lab.identity}")
     click.echo(lab.kubeconfig)
 
 
 @main.command()
+@click.argument("plan", type=click.Path(path_type=Path))
 @DIRECTORY
-@_reported
+@cli.reported
+def apply(plan: Path, directory: Path) -> None:
+    """pulumi up of PLAN in the lab, then what runs where. Its state is kept in the lab."""
+    from tools.lab.apply import apply as run
+
+    sys.exit(run(Lab.open(directory, cli.say), plan, cli.say, click.echo))
+
+
+@main.command()
+@DIRECTORY
+@cli.reported
 def down(directory: Path) -> None:
     """Stop the lab's processes and remove its directory; also after a crash."""
-    lab = Lab.open(directory, _say)
+    lab = Lab.open(directory, cli.say)
     count = sum(p.alive for p in lab.processes)
     left = lab.down()
     click.echo(f"{count - len(left)} processes stopped")
@@ -70,10 +59,10 @@ def down(directory: Path) -> None:
 
 @main.command()
 @DIRECTORY
-@_reported
+@cli.reported
 def status(directory: Path) -> None:
     """Which processes run, and where the definitions came from."""
-    lab = Lab.open(directory, _say)
+    lab = Lab.open(directory, cli.say)
     for process in lab.processes:
         click.echo(f"{process.name:<26}{'running' if process.alive else 'ended'}")
     for name, origin in sorted(lab.origins.items()):

@@ -97,7 +97,6 @@ class Lab:
             self._start_groups(programs["lws-manager"], deadline)
         self._until(f"{len(nodes)} nodes", lambda: self.ready_nodes() == len(nodes), deadline)
         self._save()
-        self.say(f"{len(nodes)} nodes ready")
 
     def raise_up(self, plan: Plan) -> None:
         """``up``; what was started is stopped where it fails, its logs stay."""
@@ -272,6 +271,7 @@ class Lab:
                 raise self._failed(what, f"{', '.join(dead)} ended", dead[0])
             try:
                 if true():
+                    self.say(f"{what}: there after {time.monotonic() - deadline + UP_TIMEOUT_S:.0f} s")
                     return
             except ApiError as error:
                 if error.status not in {0, 403, 404, 429, 500, 503}:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from rackwright.plan import Plan
+from tools.lab import world
 from tools.lab.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -40,6 +41,8 @@ def settings(lab: Lab, plan: Path, joined: Iterable[str]) -> dict[str, Any]:
         "context": lab.context,
         "identity": lab.identity,
         "joined": sorted(joined),
+        # Older than plans ask for, and enough for what they use: its module is what there is.
+        "operators": dict(world.RUNNING),
     }
 
 

@@ -1,15 +1,24 @@
-"""What a site has before the plan comes: operators' namespaces, nodes with their devices, volumes."""
+"""What a site has before the plan comes: operators, nodes with their devices, volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rackwright.plan import Node, Plan, Pool
+from rackwright.errors import CannotRun, Problem
+from rackwright.plan import Node, Operator, Plan, Pool
+from stacks.operators import KNOWN
+from tools.engine.families import LWS_FAMILY
 from tools.lab.api import Api
 
 RAIL_PREFIX = "nvidia.com"
 PODS_A_NODE = "110"
+_PINNED = re.search(r"^require sigs\.k8s\.io/lws (\S+)$", (LWS_FAMILY.directory / "go.mod").read_text(), re.M)
+RUNNING = {"leaderworkerset": _PINNED.group(1)} if _PINNED else {}
+"""Controllers that really run here, in the version of their pinned module."""
+CONTROLLERS_TIMEOUT_S = 90
 GENERAL_NODES = 2
 """Machines without accelerators, where operators and the endpoint picker run; no plan lists them."""
 
@@ -24,12 +33,59 @@ def create(api: Api, plan: Plan) -> list[str]:
     nodes += [general(number) for number in range(1, GENERAL_NODES + 1)]
     for content in nodes:
         api.create("/api/v1/nodes", content)
+    for operator in plan.platform.operators if plan.platform else ():
+        path = f"/apis/apps/v1/namespaces/{operator.namespace}/deployments"
+        api.create(path, controller(operator, RUNNING.get(operator.name, operator.version)))
+    _await_controllers(api, operator_namespaces(plan))
     return [content["metadata"]["name"] for content in nodes]
+
+
+def _await_controllers(api: Api, namespaces: Iterable[str]) -> None:
+    """Raises CannotRun where an operator's pod does not become ready."""
+    waiting = [f"/apis/apps/v1/namespaces/{name}/deployments" for name in namespaces]
+    deadline = time.monotonic() + CONTROLLERS_TIMEOUT_S
+    while waiting and time.monotonic() < deadline:
+        waiting = [path for path in waiting if not all(map(_available, api.items(path)))]
+        time.sleep(0.2 if waiting else 0)
+    if waiting:
+        raise CannotRun(
+            Problem(
+                "lab", "must bring up its operators", f"no ready pod in {', '.join(waiting)}",
+                "a plan that needs them would be refused", "see logs/kwok.log in the lab's folder",
+            )
+        )  # fmt: skip
+
+
+def _available(deployment: dict[str, Any]) -> bool:
+    return bool((deployment.get("status") or {}).get("availableReplicas"))
 
 
 def operator_namespaces(plan: Plan) -> list[str]:
     operators = plan.platform.operators if plan.platform else ()
     return sorted({operator.namespace for operator in operators if operator.namespace})
+
+
+def controller(operator: Operator, version: str) -> dict[str, Any]:
+    """A Deployment that looks like the operator's: what runs in its pods is simulated."""
+    name = min(KNOWN[operator.name].names, key=len)
+    own = {"app.kubernetes.io/name": name}
+    image = f"lab.invalid/{next(iter(KNOWN[operator.name].images))}:{version}"
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": operator.namespace, "labels": own},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": own},
+            "template": {
+                "metadata": {"labels": own},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/hostname": "general-1"},
+                    "containers": [{"name": "manager", "image": image}],
+                },
+            },
+        },
+    }
 
 
 def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:

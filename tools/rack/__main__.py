@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rackwright.errors import InputErrors, Problem, RackwrightError
+from rackwright.errors import InputErrors, Problem
+from tools import cli
 from tools.rack.faults import FAULTS
 from tools.rack.rack import load_rack
 from tools.rack.run import Rack
 
-DIRECTORY = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Where the rack lives.",
-)
-
-
-def _reported(command: Callable[..., None]) -> Callable[..., None]:
-    """Errors that can be explained are printed without a traceback; exit 2."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except RackwrightError as error:
-            click.echo(str(error), err=True)
-            sys.exit(error.exit_code)
-
-    return run
+DIRECTORY = cli.directory("rack")
 
 
 @click.group(help="A simulated rack: hosts on loopback addresses that answer by SSH as real machines would.")
@@ -47,13 +26,13 @@ def main() -> None:
 @click.argument("rack", type=click.Path(path_type=Path))
 @DIRECTORY
 @click.option("--load", type=click.Choice(["idle", "full"]), help="Instead of the load that the file names.")
-@_reported
+@cli.reported
 def up(rack: Path, directory: Path, load: str | None) -> None:
     """Start the hosts that the file RACK describes; prints the inventory's path."""
     spec = load_rack(rack)
     if load:
         spec = spec.model_copy(update={"load": load})
-    running = Rack(spec, directory, progress=lambda text: click.echo(text, err=True))
+    running = Rack(spec, directory, progress=cli.say)
     running.up()
     click.echo(running.inventory)
     click.echo(f"next  rackwright preflight --hosts {running.inventory}", err=True)
@@ -61,7 +40,7 @@ def up(rack: Path, directory: Path, load: str | None) -> None:
 
 @main.command()
 @DIRECTORY
-@_reported
+@cli.reported
 def down(directory: Path) -> None:
     """Stop the rack's processes and remove its hosts; also after a crash."""
     click.echo(f"{Rack.to_end(directory).down()} hosts stopped")
@@ -69,7 +48,7 @@ def down(directory: Path) -> None:
 
 @main.command()
 @DIRECTORY
-@_reported
+@cli.reported
 def status(directory: Path) -> None:
     """Which hosts run, with which faults. Exit 1 where one that should run does not."""
     running = Rack.open(directory)
@@ -105,7 +84,7 @@ def faults() -> None:
 @click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Such as gpu=3; may be repeated."
 )
-@_reported
+@cli.reported
 def plant(directory: Path, host: str, fault: str, arguments: Sequence[str]) -> None:
     """Plant a fault on a running host."""
     Rack.open(directory).plant(host, fault, _parsed(arguments))
@@ -116,7 +95,7 @@ def plant(directory: Path, host: str, fault: str, arguments: Sequence[str]) -> N
 @DIRECTORY
 @click.option("--host", required=True)
 @click.option("--fault", help="Left out: all of them.")
-@_reported
+@cli.reported
 def heal(directory: Path, host: str, fault: str | None) -> None:
     """Take a fault, or all, from a running host."""
     Rack.open(directory).heal(host, fault)
