@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from checks.parsers._core import (
     LONGEST_LINE,
@@ -30,6 +32,9 @@ from checks.parsers._core import (
 from checks.parsers._errors import tool_errors
 from checks.parsers.codes import CODES
 
+if TYPE_CHECKING:
+    KINDS: dict[str, ParserEntry]
+
 __all__ = ["CODES", "KINDS", "NA", "Facts", "Parsed", "ParserEntry", "Problem", "parse", "recognise"]
 
 _ORDER = (
@@ -44,16 +49,27 @@ _ORDER = (
 )
 
 
-def _discover() -> dict[str, ParserEntry]:
+@cache
+def _kinds() -> dict[str, ParserEntry]:
+    """All kinds. Their modules are imported when a text is to be read: by then a run is waiting for hosts."""
     for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
         if not module.startswith("_") and module != "codes":
             importlib.import_module(f"{__name__}.{module}")
     first = [kind for kind in _ORDER if kind in REGISTRY]
-    return {kind: REGISTRY[kind] for kind in [*first, *(kind for kind in REGISTRY if kind not in first)]}
+    others = sorted((k for k in REGISTRY if k not in first), key=lambda k: REGISTRY[k].function.__module__)
+    return {kind: REGISTRY[kind] for kind in (*first, *others)}
 
 
-KINDS: dict[str, ParserEntry] = _discover()
-_BY_NAME = {name: entry for entry in KINDS.values() for name in (entry.kind, *entry.aliases)}
+def __getattr__(name: str) -> Any:
+    if name == "KINDS":
+        return _kinds()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _by_name() -> dict[str, ParserEntry]:
+    return {name: entry for entry in _kinds().values() for name in (entry.kind, *entry.aliases)}
+
 
 # What is enough to tell the kind; the rest of a long log need not be looked at.
 _SNIFFED = 200_000
@@ -68,7 +84,7 @@ def _recognise(text: str) -> str | None:
     if too_long(text) is not None:
         return None
     best, best_score = None, 0
-    for entry in KINDS.values():
+    for entry in _kinds().values():
         try:
             score = entry.sniff(text)
         except Exception:  # a sniffing rule must not break the recognition of other kinds
@@ -89,9 +105,9 @@ def parse(kind: str, text: str) -> Parsed:
         if found is None:
             return _unrecognised(clean_text)
         kind = found
-    entry = _BY_NAME.get(kind)
+    entry = _by_name().get(kind)
     if entry is None:
-        raise ValueError(f"no parser for the kind {kind!r}; kinds are: auto, {', '.join(KINDS)}")
+        raise ValueError(f"no parser for the kind {kind!r}; kinds are: auto, {', '.join(_kinds())}")
     line = too_long(clean_text)
     if line is None and not entry.document:
         line = next((line for line in clean_text.split("\n") if len(line) > LONGEST_LINE), None)
