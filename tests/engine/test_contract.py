@@ -1,10 +1,10 @@
-"""The embedded and the real engine declare the same: type, name, parent, inputs and dependencies."""
+"""The embedded and the real engine declare the same: type, name, parent, inputs, dependencies and options."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,34 @@ def _name(urn: str) -> str:
 
 def _real(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        "type": state["type"],
+        "custom": state["custom"],
         "parent": _name(state.get("parent", "")),
         "inputs": _plain(state.get("inputs") or {}),
         "dependencies": sorted(_name(u) for u in state.get("dependencies") or [] if PROVIDER not in u),
+        "property dependencies": _by_property(state.get("propertyDependencies") or {}),
         "protect": bool(state.get("protect")),
+        "retain": bool(state.get("retainOnDelete")),
+        "ignore": sorted(state.get("ignoreChanges") or ()),
     }
+
+
+def _by_property(dependencies: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Property to what its value comes from; those that come from nothing are left out."""
+    return {key: sorted(map(_name, urns)) for key, urns in dependencies.items() if urns}
 
 
 def _embedded(registration: Registration) -> dict[str, Any]:
     return {
+        "type": registration.type,
+        "custom": registration.custom,
         "parent": _name(registration.parent),
         "inputs": _plain(registration.inputs),
         "dependencies": sorted(_name(u) for u in registration.dependencies),
+        "property dependencies": _by_property(registration.property_dependencies),
         "protect": registration.protect,
+        "retain": registration.retain_on_delete,
+        "ignore": sorted(registration.ignore_changes),
     }
 
 
@@ -96,6 +111,41 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items() if not key.startswith("__")}
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+DEPENDENT = """\
+import os, pulumi, pulumi_kubernetes as k8s
+def build(provider=None):
+    options = {"provider": provider} if provider else {}
+    space = k8s.core.v1.Namespace("space", metadata={"name": "space"}, opts=pulumi.ResourceOptions(**options))
+    k8s.core.v1.ConfigMap(
+        "map",
+        metadata={"name": "map", "namespace": space.metadata["name"]},
+        data={"uid": space.id, "plain": "1"},
+        opts=pulumi.ResourceOptions(
+            **options, protect=True, retain_on_delete=True, ignore_changes=["data"], depends_on=[space]
+        ),
+    )
+"""
+
+
+def test_both_engines_record_what_each_property_comes_from(tmp_path: Path) -> None:
+    """The plans' own values come from the plan alone; here two properties come from another object."""
+    main = 'build(k8s.Provider("render", render_yaml_to_directory=os.environ["RENDERED"]))\n'
+    stack = project(tmp_path, DEPENDENT + main, RENDERED=str(tmp_path / "rendered"))
+    shown = stack.pulumi("preview", "--json", timeout_s=240)
+    assert shown.returncode == 0, shown.stdout[-3000:] + shown.stderr
+    (state,) = (s["newState"] for s in json.loads(shown.stdout)["steps"] if s["urn"].endswith("::map"))
+    scope: dict[str, Any] = {}
+    exec(DEPENDENT, scope)
+    (registration,) = (r for r in run(scope["build"], stack="contract") if r.name == "map")
+    real, embedded = _real(state), _embedded(registration)
+    space = "kubernetes:core/v1:Namespace::space"
+    assert real["property dependencies"] == {"data": [space], "metadata": [space]}
+    assert real["protect"] and real["retain"] and real["ignore"] == ["data"]
+    assert {k: v for k, v in real.items() if k != "inputs"} == {
+        k: v for k, v in embedded.items() if k != "inputs"
+    }
 
 
 @pytest.mark.parametrize(
