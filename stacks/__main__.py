@@ -18,10 +18,10 @@ config = pulumi.Config()
 # Programs that the Automation API runs inline are not told where their project is.
 root = Path(pulumi.get_root_directory() or _HERE.parent)
 try:
-    build(
-        load_plan(settings.plan_path(config, root)),
-        settings.environment(config, root),
-        cluster_guard.guarded_provider(settings.expected_cluster(config, pulumi.get_stack())),
-    )
+    plan = load_plan(settings.plan_path(config, root))
+    environment = settings.environment(config, root)
+    expected = settings.expected_cluster(config, pulumi.get_stack())
+    cluster_guard.refuse(plan, environment, expected)
+    build(plan, environment, cluster_guard.guarded_provider(expected))
 except RackwrightError as error:
     raise pulumi.RunError(str(error)) from None

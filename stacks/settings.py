@@ -10,9 +10,11 @@ import pulumi
 import yaml
 
 from rackwright.crds import load_all
-from rackwright.errors import CannotRun, InputErrors, Problem
+from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from stacks.cluster_guard import UNSET, Expected
+from stacks.cluster_rules import ANY
 from stacks.model import Environment, SecretRef
+from stacks.operators import KNOWN, parsed
 
 CRD = "CustomResourceDefinition"
 
@@ -27,7 +29,22 @@ def expected_cluster(config: pulumi.Config, stack: str) -> Expected:
         stack=stack,
         context=config.get("context") or UNSET,
         identity=config.get("identity") or UNSET,
+        adopt=bool(config.get_bool("adopt")),
+        operators=_versions(config.get_object("operators")),
     )
+
+
+def _versions(value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    good = isinstance(value, Mapping) and all(
+        name in KNOWN and (version == ANY or parsed(str(version))) for name, version in value.items()
+    )
+    if not good:
+        raise InputErrors(
+            _bad("operators", f"a version, or {ANY}, for each of {listing(list(KNOWN))}", value)
+        )
+    return {name: str(version) for name, version in value.items()}
 
 
 def environment(config: pulumi.Config, root: Path) -> Environment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from stacks.cluster_guard import Expected
 from stacks.embedded import run
 from stacks.model import Environment, SecretRef
 from tests.golden import REPOSITORY
+from tests.stacks.fake_cluster import UID, ready_for, served
 from tests.stacks.objects import EXAMPLES, registrations
 
-UID = "5a3c9f60-0000-4000-8000-000000000001"
 CONFIG = {
     "rackwright:plan": "inventory/dev-1k/plan.yaml",
     "rackwright:context": "dev",
@@ -29,13 +30,22 @@ CONFIG = {
 }
 
 
-def up(config: dict[str, str], uid: str = UID) -> dict[str, Any]:
-    """What the entry point registers against the SDK's mocks, or the error it ends with."""
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """Leads to a cluster that is ready for the plan of CONFIG."""
+    plan = load_plan(REPOSITORY / CONFIG["rackwright:plan"])
+    with served(ready_for(plan), tmp_path) as path:
+        yield path
+
+
+def up(config: dict[str, str], kubeconfig: Path = Path("/nowhere"), uid: str = UID) -> dict[str, Any]:
+    """What the entry point registers against the SDK's mocks, or the error it ends with. ``uid``: what the
+    provider finds, which may be led elsewhere."""
     script = REPOSITORY / "tests" / "stacks" / "mocked_up.py"
     done = subprocess.run(
         [sys.executable, str(script), str(REPOSITORY), json.dumps(config), uid],
         capture_output=True, text=True, timeout=120, check=True, cwd=REPOSITORY / "stacks",
-        env={"PYTHONPATH": str(REPOSITORY / "src")},
+        env={"PYTHONPATH": str(REPOSITORY / "src"), "KUBECONFIG": str(kubeconfig)},
     )  # fmt: skip
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -50,8 +60,8 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def test_the_real_entry_point_registers_what_the_embedded_engine_records() -> None:
-    result = up({**CONFIG, "rackwright:joined": '["pro6000-01"]'})
+def test_the_real_entry_point_registers_what_the_embedded_engine_records(kubeconfig: Path) -> None:
+    result = up({**CONFIG, "rackwright:joined": '["pro6000-01"]'}, kubeconfig)
     assert "error" not in result
     real = {
         (r["type"], r["name"]): whole(r["inputs"])
@@ -65,10 +75,25 @@ def test_the_real_entry_point_registers_what_the_embedded_engine_records() -> No
     assert through == {"cluster"}
 
 
-def test_nothing_is_declared_in_another_cluster() -> None:
-    result = up(CONFIG, uid="of-another-cluster")
+def test_nothing_is_declared_in_another_cluster(kubeconfig: Path) -> None:
+    result = up({**CONFIG, "rackwright:identity": "another"}, kubeconfig)
+    assert "must be the kube-system UID of the cluster behind context dev" in result["error"]
+    assert result["seen"] == []
+
+
+def test_nothing_is_declared_where_the_provider_is_led_elsewhere(kubeconfig: Path) -> None:
+    result = up(CONFIG, kubeconfig, uid="of-another-cluster")
     assert "must be the kube-system UID of the cluster behind context dev" in result["error"]
     assert [r["name"] for r in result["seen"]] == ["identity", "kube-system"]
+
+
+def test_nothing_is_declared_where_the_cluster_is_not_ready_for_it(tmp_path: Path) -> None:
+    cluster = ready_for(load_plan(REPOSITORY / CONFIG["rackwright:plan"]))
+    cluster.denied = {("create", "namespaces", "")}
+    with served(cluster, tmp_path) as path:
+        result = up(CONFIG, path)
+    assert "permission on namespaces · must be given: create · found it refused" in result["error"]
+    assert result["seen"] == []
 
 
 def test_nothing_is_declared_before_the_cluster_is_named() -> None:
@@ -136,11 +161,35 @@ def test_each_example_has_a_stack_that_names_its_plan_and_no_secret(name: str) -
     assert config["rackwright:identity"] == cluster_guard.UNSET
     assert set(config["rackwright:apiKeySecret"]) == {"name", "key"}
     known = {"plan", "context", "identity", "joined", "protect", "apiKeySecret", "certificateSecret", "crds"}
-    assert {key.partition(":")[2] for key in config} <= known
+    assert {key.partition(":")[2] for key in config} <= known | {"adopt", "operators"}
 
 
-def test_the_programs_folder_does_not_hide_the_standard_library() -> None:
+def test_what_is_meant_of_the_cluster_is_read_from_configuration() -> None:
+    found: list[Expected] = []
+    values = {
+        "context": "c",
+        "identity": "i",
+        "adopt": "true",
+        "operators": '{"keda": "any", "gateway": "1.8.0"}',
+    }
+    run(
+        lambda: found.append(settings.expected_cluster(pulumi.Config("rackwright"), "prod")),
+        config={f"rackwright:{key}": value for key, value in values.items()},
+    )
+    assert found == [Expected("prod", "c", "i", True, {"keda": "any", "gateway": "1.8.0"})]
+
+
+@pytest.mark.parametrize("value", ['{"kedda": "any"}', '{"keda": "latest"}', '["keda"]'])
+def test_an_unknown_operator_or_version_is_refused(value: str) -> None:
+    with pytest.raises(InputErrors, match="rackwright:operators · must be a version, or any, for each of"):
+        run(
+            lambda: settings.expected_cluster(pulumi.Config("rackwright"), "prod"),
+            config={"rackwright:operators": value},
+        )
+
+
+def test_the_programs_folder_does_not_hide_the_standard_library(kubeconfig: Path) -> None:
     """With stacks/ on the path, ``import platform`` anywhere would find the program's own file."""
-    path = up(CONFIG)["path"]
+    path = up(CONFIG, kubeconfig)["path"]
     assert str(REPOSITORY / "stacks") not in path
     assert path[0] == str(REPOSITORY)

@@ -19,6 +19,9 @@ from urllib.parse import unquote, urlparse
 
 from rackwright.errors import CannotRun, Problem, RackwrightError
 from rackwright.plan import load_plan
+from rackwright.yamlio import load_yaml
+from stacks.cluster_guard import UNSET, Expected, prove
+from stacks.kubeconfig import files
 from tools.engine.env import environment, usable
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -89,6 +92,19 @@ class Stack:
     def protected(self) -> list[str]:
         """Objects that a destroy left on purpose."""
         return [f"{r['type'].rpartition(':')[2]} {r['id']}" for r in self.resources() if r.get("protect")]
+
+    def prove(self) -> None:
+        """The cluster is the one that the settings mean: a refresh or a destroy reads no program, and would
+        take another cluster for one that lost everything, or empty it.
+
+        Raises:
+            InputErrors: it is another, or none is named.
+            CannotRun: it does not answer.
+        """
+        settings = load_yaml(self.project / f"Pulumi.{self.name}.yaml").data or {}
+        config = settings.get("config") or {}
+        named = [str(config.get(f"rackwright:{key}") or UNSET) for key in ("context", "identity")]
+        prove(Expected(self.name, *named), files(self.env))
 
     def recover(self) -> list[str]:
         """Makes an interrupted stack usable again; gives what was done.
@@ -194,6 +210,7 @@ def open_stack(name: str, say: Any) -> Stack:
 
 def run(action: str, name: str, extra: Sequence[str]) -> int:
     stack = open_stack(name, _say)
+    stack.prove()
     stack.ensure()
     for line in stack.recover():
         _say(line)
