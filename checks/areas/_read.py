@@ -132,6 +132,24 @@ def reading(where: str, name: str, value: Any, possible: Range) -> list[Finding]
     return possible.odd(where, name, value) if is_number(value) else [absent(where, name, value)]
 
 
+ON_OFF = {True: "on", False: "off"}
+
+
+def spread(values: Iterable[Any]) -> str:
+    """What the GPUs show, for a table: one value, or each with its count."""
+    texts = [shown(v) for v in values]
+    counts = {t: texts.count(t) for t in dict.fromkeys(texts)}
+    return ", ".join(t if len(counts) == 1 else f"{n} × {t}" for t, n in counts.items())
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return ON_OFF[value]
+    if isinstance(value, NA):
+        return value.reason
+    return "nothing" if value is None else f"{value:g}" if is_number(value) else str(value)
+
+
 def leaf(context: Context, path: str) -> Any:
     """A second expectation of a check: its value, or ``NotApplicable``.
 

@@ -9,6 +9,7 @@ from typing import Any
 from checks.areas._load import IDLE_PERCENT, load_of, utilisation
 from checks.areas._read import (
     COUNT,
+    ON_OFF,
     SILICON,
     Context,
     Finding,
@@ -25,6 +26,8 @@ from checks.areas._read import (
     notice,
     problems,
     reading,
+    shown,
+    spread,
     unit_state,
     unread,
     verdict,
@@ -48,7 +51,6 @@ from rackwright.verdict import Load, Outcome, Severity, failed, passed
 
 Gpu = Mapping[str, Any]
 _DISPLAY = ("3d controller", "vga compatible controller", "display controller", "0300", "0302", "0380")
-_UNITS = {True: "on", False: "off"}
 
 
 def _bus(address: Any) -> str:
@@ -70,21 +72,6 @@ def _each(view: HostView, judge: Callable[[str, Gpu], Iterable[Finding]]) -> lis
     return [finding for where, gpu in gpus(view, SMI_XML) for finding in judge(where, gpu)]
 
 
-def _spread(values: Iterable[Any]) -> str:
-    """What the GPUs show, for a table: one value, or each with its count."""
-    texts = [_text(v) for v in values]
-    counts = {t: texts.count(t) for t in dict.fromkeys(texts)}
-    return ", ".join(t if len(counts) == 1 else f"{n} × {t}" for t, n in counts.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return _UNITS[value]
-    if isinstance(value, NA):
-        return value.reason
-    return "nothing" if value is None else f"{value:g}" if is_number(value) else str(value)
-
-
 def _mode(name: str, fact: str, want: bool) -> Callable[[str, Gpu], Iterable[Finding]]:
     """A mode that is as planned now and after the next reset."""
 
@@ -95,11 +82,11 @@ def _mode(name: str, fact: str, want: bool) -> Callable[[str, Gpu], Iterable[Fin
             return
         if now is not want:
             pending = (
-                f" ({_UNITS[then]} after a reboot)" if isinstance(then, bool) and then is not now else ""
+                f" ({ON_OFF[then]} after a reboot)" if isinstance(then, bool) and then is not now else ""
             )
-            yield fault(where, f"{name} is {_UNITS[now]}{pending}")
+            yield fault(where, f"{name} is {ON_OFF[now]}{pending}")
         elif isinstance(then, bool) and then is not now:
-            yield fault(where, f"{name} is {_UNITS[now]}, but reboot pending: {_UNITS[then]} after it")
+            yield fault(where, f"{name} is {ON_OFF[now]}, but reboot pending: {ON_OFF[then]} after it")
         elif not isinstance(then, bool):
             yield absent(where, f"pending {name} mode", then)
 
@@ -123,7 +110,7 @@ def count(view: HostView, want: int) -> Outcome:
     listed = len(view.facts(SMI_LIST)["gpus"] or [])
     attached = view.facts(SMI_XML)["attached_gpus"]
     seen = len(_cards(view))
-    actual = f"nvidia-smi -L {listed}, driver {_text(attached)}, PCI {seen}"
+    actual = f"nvidia-smi -L {listed}, driver {shown(attached)}, PCI {seen}"
     expected = f"{want} in all three"
     if listed == attached == seen == want:
         return passed(f"{want}", expected)
@@ -167,10 +154,10 @@ def model(view: HostView, want: str, context: Context) -> Outcome:
             yield fault(where, f"has PCI id 10de:{device}")
 
     found = _each(view, judge)
-    shown = _spread(g["product"] for _, g in gpus(view, SMI_XML))
-    seen = _spread(f"10de:{d}" for d in devices.values())
+    names = spread(g["product"] for _, g in gpus(view, SMI_XML))
+    seen = spread(f"10de:{d}" for d in devices.values())
     expected = f"{want}, {' or '.join(f'10de:{w}' for w in sorted(wanted))}" if wanted else want
-    return verdict(found, actual=f"{shown}, {seen}", expected=expected)
+    return verdict(found, actual=f"{names}, {seen}", expected=expected)
 
 
 _DEAD_DRIVER = re.compile(r"version mismatch|couldn't communicate|Failed to initialize NVML", re.I)
@@ -230,7 +217,7 @@ def cuda(view: HostView, want: str) -> Outcome:
     """The engine's image is built for this CUDA; an older driver refuses it at start."""
     version = view.facts(SMI_XML)["cuda_version"]
     if not isinstance(version, str):
-        return verdict([absent("", "CUDA version", version)], actual=_text(version), expected=f"≥ {want}")
+        return verdict([absent("", "CUDA version", version)], actual=shown(version), expected=f"≥ {want}")
     found = [] if at_least(version, want) else [fault("", f"CUDA {version} is older than {want}")]
     return verdict(found, actual=version, expected=f"≥ {want}")
 
@@ -273,8 +260,8 @@ def cudnn(view: HostView, want: str) -> Outcome:
 def ecc(view: HostView, want: bool) -> Outcome:
     """Without ECC a flipped bit in the weights or the KV cache gives wrong answers and no error."""
     found = _each(view, _mode("ECC", "ecc", want))
-    shown = _spread(g["ecc_current"] for _, g in gpus(view, SMI_XML))
-    return verdict(found, actual=shown, expected=_UNITS[want])
+    seen = spread(g["ecc_current"] for _, g in gpus(view, SMI_XML))
+    return verdict(found, actual=seen, expected=ON_OFF[want])
 
 
 @check(
@@ -314,7 +301,7 @@ def ecc_errors(view: HostView, want: int) -> Outcome:
     worst = max((v for v in known if is_number(v)), default=None)
     return verdict(
         found,
-        actual="no count" if worst is None else f"at most {_text(worst)} a GPU",
+        actual="no count" if worst is None else f"at most {shown(worst)} a GPU",
         expected=f"≤ {want}",
         message=note,
     )
@@ -386,7 +373,7 @@ def persistence(view: HostView, want: bool) -> Outcome:
         if not isinstance(mode, bool):
             yield absent(where, "persistence mode", mode)
         elif mode is not want:
-            yield fault(where, f"persistence mode is {_UNITS[mode]}")
+            yield fault(where, f"persistence mode is {ON_OFF[mode]}")
 
     found = _each(view, judge)
     state = unit_state(view, PERSISTENCED)
@@ -395,9 +382,9 @@ def persistence(view: HostView, want: bool) -> Outcome:
         found.append(fault("", f"nvidia-persistenced is {state}"))
     elif want and not running:
         found.append(fault("", "nvidia-persistenced is not running"))
-    shown = _spread(g["persistence_mode"] for _, g in gpus(view, SMI_XML))
+    seen = spread(g["persistence_mode"] for _, g in gpus(view, SMI_XML))
     daemon = "daemon running" if running else "no daemon"
-    return verdict(found, actual=f"{shown}, {daemon}", expected="on, daemon running" if want else "off")
+    return verdict(found, actual=f"{seen}, {daemon}", expected="on, daemon running" if want else "off")
 
 
 def process_running(view: HostView, name: str) -> bool:
@@ -426,8 +413,8 @@ def process_running(view: HostView, name: str) -> bool:
 def mig(view: HostView, want: bool) -> Outcome:
     """A card in MIG mode shows the engine a fraction of its memory and no NVLink."""
     found = _each(view, _mode("MIG", "mig", want))
-    shown = _spread(g["mig_current"] for _, g in gpus(view, SMI_XML))
-    return verdict(found, actual=shown, expected=_UNITS[want])
+    seen = spread(g["mig_current"] for _, g in gpus(view, SMI_XML))
+    return verdict(found, actual=seen, expected=ON_OFF[want])
 
 
 @check(
@@ -472,8 +459,8 @@ def power_limit(view: HostView, want: float) -> Outcome:
             yield fault(where, f"power limit is {limit:g} W")
 
     found = _each(view, judge)
-    shown = _spread(g["power_limit_w"] for _, g in gpus(view, SMI_XML))
-    return verdict(found, actual=f"{shown} W", expected=f"{want:g} W ± 1 W")
+    seen = spread(g["power_limit_w"] for _, g in gpus(view, SMI_XML))
+    return verdict(found, actual=f"{seen} W", expected=f"{want:g} W ± 1 W")
 
 
 _BRAKE = "hw_power_brake_slowdown"
@@ -566,7 +553,7 @@ def temperature(view: HostView, want: float, context: Context) -> Outcome:
     hottest = max(
         (g["temperature_c"] for _, g in gpus(view, SMI_LOAD) if is_number(g["temperature_c"])), default=None
     )
-    outcome = verdict(found, actual=f"hottest {_text(hottest)} °C", expected=f"< {want:g} °C", load=load)
+    outcome = verdict(found, actual=f"hottest {shown(hottest)} °C", expected=f"< {want:g} °C", load=load)
     return at_full_load(outcome, load)
 
 
@@ -593,7 +580,7 @@ def memory_temperature(view: HostView, want: float, context: Context) -> Outcome
     found = _each(view, judge)
     known = [g["memory_temperature_c"] for _, g in gpus(view, SMI_XML)]
     hottest = max((v for v in known if is_number(v)), default=None)
-    outcome = verdict(found, actual=f"hottest {_text(hottest)} °C", expected=f"< {want:g} °C", load=load)
+    outcome = verdict(found, actual=f"hottest {shown(hottest)} °C", expected=f"< {want:g} °C", load=load)
     return at_full_load(outcome, load)
 
 
@@ -632,7 +619,7 @@ def idle(view: HostView, want: int, context: Context) -> Outcome:
     note = f"the planned engine runs on {listing(sorted(engine))}" if engine and not found else ""
     return verdict(
         found,
-        actual=f"{len(apps)} processes, at most {_text(most)} MiB used",
+        actual=f"{len(apps)} processes, at most {shown(most)} MiB used",
         expected=f"no foreign process, ≤ {want} MiB used",
         message=note,
     )
@@ -686,14 +673,14 @@ def pcie(view: HostView, want: int, context: Context) -> Outcome:
             yield unread(where, "its utilisation is not in the output")
 
     found = _each(view, judge)
-    shown = _spread(
-        f"Gen{_text(g['pcie_gen_current'])} x{_text(g['pcie_width_current'])}" for _, g in gpus(view, SMI_XML)
+    seen = spread(
+        f"Gen{shown(g['pcie_gen_current'])} x{shown(g['pcie_width_current'])}" for _, g in gpus(view, SMI_XML)
     )
     expected = f"Gen{want}" + (f" x{width}" if applies(width) else "")
     load = Load.IDLE if not any(busy.values()) else Load.FULL if all(busy.values()) else Load.PARTIAL
     slow = any(g["pcie_gen_current"] != want for _, g in gpus(view, SMI_XML))
     note = "idle links save power; card and slot can do the planned speed" if slow and not found else ""
-    return verdict(found, actual=shown, expected=expected, message=note, load=load)
+    return verdict(found, actual=seen, expected=expected, message=note, load=load)
 
 
 def _generation(where: str, gpu: Gpu, want: int, *, busy: bool) -> Iterable[Finding]:

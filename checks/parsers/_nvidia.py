@@ -48,6 +48,11 @@ GPU_FACTS: tuple[str, ...] = (
     "memory_total_mib",
     "memory_used_mib",
     "recovery_action",
+    "ecc_corrected_volatile",
+    "vbios",
+    "gsp_firmware",
+    "compute_mode",
+    "fabric_cluster_uuid",
 )
 
 # The bits of clocks_event_reasons.active (nvml.h, nvmlClocksEventReason*).

@@ -43,6 +43,10 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "memory_total_mib": ("number", ("MiB", "MB")),
     "memory_used_mib": ("number", ("MiB", "MB")),
     "recovery_action": ("text", ()),
+    "vbios": ("text", ()),
+    "gsp_firmware": ("text", ()),
+    "compute_mode": ("text", ()),
+    "fabric_cluster_uuid": ("text", ()),
 }
 """Fact to (kind of value, units of which one must follow the number)."""
 FABRIC_FLAGS = (
@@ -74,9 +78,10 @@ class Report(Protocol):
     def power_limit(self) -> str | None:
         """The limit that is in force."""
 
-    def error_counters(self, scope: str) -> Sequence[Counter] | NA | None:
-        """The counters of ``scope`` (volatile, aggregate); of old boards the double-bit ones only, with
-        ``total`` among them. NA or None where the section is no list."""
+    def error_counters(self, scope: str, *, corrected: bool) -> Sequence[Counter] | NA | None:
+        """The counters of ``scope`` (volatile, aggregate), of corrected errors or of the others; of old
+        boards the single- or double-bit ones, with ``total`` among them. NA or None where there is no list.
+        """
 
 
 def gpu_facts(report: Report, address: str | None) -> Facts:
@@ -96,12 +101,29 @@ def gpu_facts(report: Report, address: str | None) -> Facts:
     gpu["power_limit_w"] = values.number(report.power_limit(), ("W",))
     for scope in ("volatile", "aggregate"):
         gpu[f"ecc_uncorrected_{scope}"] = _uncorrected(report, values, scope)
+    gpu["ecc_corrected_volatile"] = _corrected(report, values)
     return gpu
+
+
+def is_counter(name: str, *, corrected: bool) -> bool:
+    """Whether ``name`` counts errors of that kind ("uncorrectable" contains "correctable")."""
+    return ("uncorrectable" not in name and "correctable" in name) if corrected else "uncorrectable" in name
+
+
+def _corrected(report: Report, values: Values) -> int | float | NA | None:
+    """Corrected errors since the last reset, as far as they are printed."""
+    counters = report.error_counters("volatile", corrected=True)
+    if counters is None or isinstance(counters, NA):
+        return counters
+    named = dict(counters)
+    if "total" in named:
+        return values.number(named["total"])
+    return number_sum(values.number(value) for value in named.values())
 
 
 def _uncorrected(report: Report, values: Values, scope: str) -> int | float | NA | None:
     """Uncorrectable errors: the printed double-bit total, else the sum of what is printed as a number."""
-    counters = report.error_counters(scope)
+    counters = report.error_counters(scope, corrected=False)
     if counters is None or isinstance(counters, NA):
         return counters
     names = [name for name, _ in counters]

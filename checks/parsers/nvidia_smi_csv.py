@@ -71,6 +71,9 @@ _COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "memory_total_mib": ("MiB", ("memory.total",)),
     "memory_used_mib": ("MiB", ("memory.used",)),
     "recovery_action": ("text", ("gpu_recovery_action",)),
+    "vbios": ("text", ("vbios_version",)),
+    "compute_mode": ("text", ("compute_mode",)),
+    "fabric_cluster_uuid": ("text", ("fabric.clusteruuid", "fabric.cluster_uuid")),
 }
 _KNOWN = {name for _, names in _COLUMNS.values() for name in names} | {
     "timestamp",
@@ -79,8 +82,6 @@ _KNOWN = {name for _, names in _COLUMNS.values() for name in names} | {
     "count",
     "pstate",
     "serial",
-    "vbios_version",
-    "compute_mode",
     "compute_cap",
     "utilization.gpu",
     "utilization.memory",

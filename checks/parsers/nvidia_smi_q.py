@@ -27,7 +27,14 @@ from checks.parsers._nvidia import (
     gpu_problems,
     version,
 )
-from checks.parsers._nvidia_report import FABRIC_FLAGS, REPAIR_FLAGS, RESET_FLAGS, Counter, gpu_facts
+from checks.parsers._nvidia_report import (
+    FABRIC_FLAGS,
+    REPAIR_FLAGS,
+    RESET_FLAGS,
+    Counter,
+    gpu_facts,
+    is_counter,
+)
 from checks.parsers._values import na
 
 _LINE = re.compile(r"^(\s*)(\S.*?)\s*(?:\s:(?:\s(.*))?)?$")
@@ -93,21 +100,22 @@ class Block:
         limit = ("current power limit", "power limit")
         return self.value(_POWER, "gpu ceiling power limit", limit) or self.value(_POWER, limit)
 
-    def error_counters(self, scope: str) -> list[Counter] | NA | None:
+    def error_counters(self, scope: str, *, corrected: bool) -> list[Counter] | NA | None:
         section = self.find("ecc errors", scope)
         if section is None:
             outer = self.find("ecc errors")
             return na(outer.value) if outer is not None and outer.value is not None else None
         if not section.children:
             return na(section.value) if section.value is not None else None
-        double = section.get("double bit")
+        bits = "Single Bit" if corrected else "Double Bit"
+        double = section.get(bits)
         if double is None:
-            named = [node for node in section.children if "uncorrectable" in node.key.lower()]
+            named = [n for n in section.children if is_counter(n.key.lower(), corrected=corrected)]
             return [(re.sub(r"\W+", "_", node.key.lower().replace("-", "")), node.value) for node in named]
         if double.value is not None and not double.children:
             return [("total", double.value)]
         if double.get("total") is None:
-            self.reading.truncated(f"Double Bit of {scope} without Total", self.where)
+            self.reading.truncated(f"{bits} of {scope} without Total", self.where)
             return None
         return [(node.key.lower(), node.value) for node in double.children]
 
@@ -145,6 +153,10 @@ _PLACES: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "memory_total_mib": ("fb memory usage", "total"),
     "memory_used_mib": ("fb memory usage", "used"),
     "recovery_action": ("gpu recovery action",),
+    "vbios": ("vbios version",),
+    "gsp_firmware": ("gsp firmware version",),
+    "compute_mode": ("compute mode",),
+    "fabric_cluster_uuid": ("fabric", ("clusteruuid", "cluster uuid")),
 }
 
 

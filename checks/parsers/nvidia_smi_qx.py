@@ -28,7 +28,14 @@ from checks.parsers._nvidia import (
     gpu_problems,
     version,
 )
-from checks.parsers._nvidia_report import FABRIC_FLAGS, REPAIR_FLAGS, RESET_FLAGS, Counter, gpu_facts
+from checks.parsers._nvidia_report import (
+    FABRIC_FLAGS,
+    REPAIR_FLAGS,
+    RESET_FLAGS,
+    Counter,
+    gpu_facts,
+    is_counter,
+)
 from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
@@ -126,16 +133,17 @@ class _Gpu:
             return None
         return (deeper[0].text or "").strip()
 
-    def error_counters(self, scope: str) -> list[Counter] | NA | None:
+    def error_counters(self, scope: str, *, corrected: bool) -> list[Counter] | NA | None:
         section = self.element.find(f"ecc_errors/{scope}")
         if section is None or len(section) == 0:
             text = self.value(f"ecc_errors/{scope}")
             return na(text) if text else None
-        double = section.find("double_bit")
+        bits = "single_bit" if corrected else "double_bit"
+        double = section.find(bits)
         if double is None:
-            return [(counter.tag, counter.text) for counter in section if "uncorrectable" in counter.tag]
+            return [(c.tag, c.text) for c in section if is_counter(c.tag, corrected=corrected)]
         if double.find("total") is None:
-            self.reading.truncated(f"double_bit of {scope} without total", self.where)
+            self.reading.truncated(f"{bits} of {scope} without total", self.where)
             return None
         return [(counter.tag, counter.text or "") for counter in double]
 
@@ -172,6 +180,10 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "memory_total_mib": ("fb_memory_usage/total",),
     "memory_used_mib": ("fb_memory_usage/used",),
     "recovery_action": ("gpu_recovery_action",),
+    "vbios": ("vbios_version",),
+    "gsp_firmware": ("gsp_firmware_version",),
+    "compute_mode": ("compute_mode",),
+    "fabric_cluster_uuid": ("fabric/clusterUuid", "fabric/cluster_uuid"),
 }
 
 
