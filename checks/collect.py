@@ -50,6 +50,9 @@ _QUICK_S = 20
 _TOGETHER_S = 5
 """Seconds for all quick commands of a host; those that did not end run again, under their own deadlines."""
 
+_SLOW_TOOLS = frozenset(("ipmitool",))
+"""Tools of which several calls would not fit one deadline: a board's controller is asked sensor by sensor."""
+
 _READERS = frozenset(
     """cat head tail grep egrep sed awk cut sort ls find readlink stat uname hostname id getconf nproc sysctl
     df mount lsmod env date test tr wc uptime free ps dirname basename xargs printenv""".split()  # noqa: SIM905
@@ -135,13 +138,12 @@ def build(commands: Sequence[Command], variables: Mapping[str, str]) -> Script:
         'eval "$rw_lib"',
         'eval "$rw_table"',
         _PROLOGUE,
-        f"rw_group {_quick(commands, root=False)}",
+        f"rw_groups - {_quick(commands, root=False)}",
     ]
     if any(command.root for command in commands):
         lines.append(f"rw_table={shlex.quote(chr(10).join(tables[True]))}")
-        lines.append(f"rw_privileged {_quick(commands, root=True)} - {_slow(commands, root=True)}".rstrip())
-    if slow := _slow(commands, root=False):
-        lines.append(f"rw_each {slow}")
+        lines.append(f"rw_privileged - {_quick(commands, root=True)} {_slow(commands, root=True)}".rstrip())
+    lines.append(f"rw_groups {_slow(commands, root=False)}".rstrip())
     lines.append(_EPILOGUE)
     return Script(tuple(commands), "\n".join(lines))
 
@@ -163,7 +165,17 @@ def _quick(commands: Sequence[Command], *, root: bool) -> str:
 
 
 def _slow(commands: Sequence[Command], *, root: bool) -> str:
-    return " ".join(str(i) for i, c in enumerate(commands) if c.root is root and c.timeout_s > _QUICK_S)
+    """Numbers of the others, a device's together as ``DEADLINE NUMBER …``, with ``-`` before each device."""
+    parts: dict[str, list[int]] = {}
+    for index, command in enumerate(commands):
+        if command.root is root and command.timeout_s > _QUICK_S:
+            tool = tool_of(command)
+            alone = not tool or tool in _SLOW_TOOLS | _READERS
+            parts.setdefault(str(index) if alone else tool, []).append(index)
+    words = []
+    for indexes in parts.values():
+        words += ["-", min(commands[i].timeout_s for i in indexes), *indexes]
+    return " ".join(map(str, words))
 
 
 # What the login's shell, root's shell and the shells that run the quick commands share. GNU timeout and the
@@ -199,7 +211,7 @@ rw_watch() {
 }
 rw_run() {
   case $rw_how in
-    timeout | busybox) exec timeout -k 5 "$@" ;;
+    timeout | busybox) exec timeout -k ${rw_grace:-5} "$@" ;;
     perl) exec perl -e "$rw_perl" "$@" ;;
     *) rw_watch "$@" ;;
   esac
@@ -229,6 +241,7 @@ rw_look() {
   rw_l=$1 rw_z=$2 rw_t=$3 rw_g=$4 rw_q=$5
 }
 rw_lacks() { [ "$rw_t" != - ] && ! command -v "$rw_t" >/dev/null 2>&1; }
+rw_hang() { [ "$rw_g" = - ] || rw_hung="$rw_hung $rw_g"; }
 rw_one() {
   rw_look $1
   rw_now; rw_s0=$rw_u
@@ -236,7 +249,7 @@ rw_one() {
   case " - $rw_asked " in *" $rw_g "*) ;; *) rw_new=1 rw_asked="$rw_asked $rw_g" ;; esac
   if [ $rw_new = 1 ] || [ $rw_c -ge %BATCH% ] || [ $((rw_s0 - rw_first)) -ge 50 ]; then rw_flush; fi
   rw_left=$(((rw_end - rw_s0) / 100))
-  if [ $rw_left -lt 1 ]; then rw_add $rw_k ${2:-late - 0}; return; fi
+  if [ $rw_left -lt 1 ]; then rw_add $rw_k late - 0; return; fi
   if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi
   case " $rw_hung " in *" $rw_g "*) rw_add $rw_k hung - 0; return ;; esac
   if rw_lacks; then rw_add $rw_k missing - 0; return; fi
@@ -255,48 +268,64 @@ rw_one() {
     124 | 137 | 143)
       if [ $((rw_ms + 60)) -ge $((rw_l * 1000)) ]; then
         rw_v=timeout
-        if [ "$rw_g" != - ]; then rw_hung="$rw_hung $rw_g"; fi
+        rw_hang
       fi ;;
   esac
   rw_add $rw_k $rw_v $rw_rc $rw_ms
 }
-rw_each() { for rw_i in "$@"; do rw_one $rw_i; done; }
 rw_members() {
+  trap 'exit 143' TERM
   rw_now
   for rw_i in "$@"; do
     rw_look $rw_i
-    if rw_lacks; then echo "$rw_k missing - 0"; continue; fi
+    case " $rw_hung " in *" $rw_g "*) echo "$rw_k hung - 0 $rw_u"; continue ;; esac
+    if rw_lacks; then echo "$rw_k missing - 0 $rw_u"; continue; fi
     rw_s0=$rw_u
     [ $rw_q = eval ] || rw_text="exec $rw_text"
     ( ulimit -f $rw_z 2>/dev/null; eval "$rw_text" ) </dev/null >"$rw_k.o" 2>"$rw_k.e"
     rw_rc=$?
     rw_now
-    echo "$rw_k done $rw_rc $(((rw_u - rw_s0) * 10))"
+    echo "$rw_k done $rw_rc $(((rw_u - rw_s0) * 10)) $rw_u"
   done
 }
+rw_again() {
+  rw_look $1
+  if [ -n "${2:-}" ] && { [ $(($2 + 60)) -ge $((rw_l * 1000)) ] || [ $rw_u -gt $((rw_end - 100)) ]; }; then
+    rw_add $rw_k timeout 124 $2
+    rw_hang
+  else
+    rw_one $1
+  fi
+}
 rw_group() {
-  rw_l=$1; shift
-  [ $# -gt 0 ] || return 0
+  rw_limit=$1; shift
+  case $# in
+    0) return ;;
+    1) rw_one $1; return ;;
+  esac
   rw_now; rw_s0=$rw_u
   rw_left=$(((rw_end - rw_u) / 100))
-  if [ $rw_l -gt $rw_left ]; then rw_l=$rw_left; fi
+  if [ $rw_limit -gt $rw_left ]; then rw_limit=$rw_left; fi
   rw_done=' ' rw_late=
   case $rw_how in
     timeout | perl)
-      if [ $rw_l -gt 0 ]; then
+      if [ $rw_limit -gt 0 ]; then
+        rw_flush
         (
-          rw_run $rw_l sh -c 'eval "$1"; eval "$2"; trap "exit 143" TERM; shift 2; rw_members "$@"' \
-            rw "$rw_lib" "$rw_table" "$@"
+          rw_grace=1
+          rw_run $rw_limit sh -c 'eval "$1"; eval "$2"; rw_hung=$3; shift 3; rw_members "$@"' \
+            rw "$rw_lib" "$rw_table" "$rw_hung" "$@"
         ) </dev/null >group 2>/dev/null
-        while read -r rw_k rw_v rw_rc rw_ms; do
+        rw_begun=$rw_s0
+        while read -r rw_k rw_v rw_rc rw_ms rw_x; do
           rw_add $rw_k $rw_v $rw_rc $rw_ms
-          rw_done="$rw_done$rw_k "
+          rw_done="$rw_done$rw_k " rw_begun=$rw_x
         done <group
-        rw_now; rw_late="timeout 124 $(((rw_u - rw_s0) * 10))"
+        rw_now; rw_late=$(((rw_u - rw_begun) * 10))
       fi ;;
   esac
   for rw_i in "$@"; do
-    case $rw_done in *" $rw_i "*) ;; *) rw_one $rw_i "$rw_late"; rw_late= ;; esac
+    case $rw_done in *" $rw_i "*) ;; *) rw_again $rw_i $rw_late; rw_late= ;; esac
   done
   rw_flush
 }
@@ -304,12 +333,12 @@ rw_start() {
   rw_total=0 rw_c=0 rw_m=0 rw_b= rw_f= rw_asked=
   rw_now; rw_first=$rw_u
 }
-rw_both() {
-  rw_quick=
-  while [ "$1" != - ]; do rw_quick="$rw_quick $1"; shift; done
-  shift
-  rw_group $rw_quick
-  rw_each "$@"
+rw_groups() {
+  while [ $# -gt 0 ]; do
+    rw_set=; shift
+    while [ "${1:--}" != - ]; do rw_set="$rw_set $1"; shift; done
+    rw_group $rw_set
+  done
 }
 rw_as_root() {
   PATH=$2 rw_n=$3 rw_end=$4 rw_how=$5 rw_hung=$6 rw_table=$7; export PATH
@@ -319,26 +348,33 @@ rw_as_root() {
   echo "@rw begin" >&2
   eval "$rw_table"
   rw_start
-  rw_both "$@"
+  rw_groups "$@"
   rw_flush
-  echo "@rw end $rw_total" >&2
+  echo "@rw end $rw_total $rw_hung" >&2
 }
 rw_privileged() {
-  rw_uid=$(id -u)
-  if [ "$rw_uid" = 0 ]; then eval "$rw_table"; rw_both "$@"; return; fi
+  rw_uid=
+  if [ -r /proc/self/status ]; then
+    while read -r rw_k rw_x rw_v; do
+      case $rw_k in Uid:) rw_uid=${rw_v%%[!0-9]*} ;; esac
+    done </proc/self/status
+  fi
+  if [ "${rw_uid:=$(id -u)}" = 0 ]; then eval "$rw_table"; rw_groups "$@"; return; fi
   rw_flush
   sudo -n sh -c 'rw_lib=$1; shift; eval "$rw_lib"; rw_as_root "$@"' rw "$rw_lib" "$rw_d" "$PATH" \
     "$rw_n" "$rw_end" "$rw_how" "$rw_hung" "$rw_table" "$@" </dev/null 2>root
   rw_begun=0
-  while read -r rw_x rw_v rw_k; do
+  while read -r rw_x rw_v rw_k rw_y; do
     case "$rw_x $rw_v" in
       "@rw begin") rw_begun=1 ;;
-      "@rw end") rw_total=$((rw_total + rw_k)) ;;
+      "@rw end") rw_total=$((rw_total + rw_k)) rw_hung=$rw_y ;;
     esac
   done <root
   [ $rw_begun = 0 ] || return 0
-  shift
-  for rw_i in "$@"; do [ $rw_i = - ] || rw_add $rw_i denied - 0; done
+  while [ $# -gt 0 ]; do
+    shift 2
+    while [ "${1:--}" != - ]; do rw_add $1 denied - 0; shift; done
+  done
 }
 """.replace("%BATCH%", str(_BATCH))
 

@@ -611,11 +611,11 @@ def parse_sysctl(text: str) -> Reading:
     return reading
 
 
-_IDLE = re.compile(r"^(/\S*/cpuidle/\S+?):(.*)$")
+_IDLE = re.compile(r"^(\.?/(?:\S*/)?cpuidle/\S+?):(.*)$")
 
 
 def _sniff_cpuidle(text: str) -> int:
-    return 95 if re.search(r"^/sys/devices/system/cpu/\S*cpuidle/", text, re.M) else 0
+    return 95 if re.search(r"^(?:/sys/devices/system/cpu|\.)/(?:cpu\d+/)?cpuidle/", text, re.M) else 0
 
 
 @parser(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import registry
+from checks import collect, registry
 from checks.collect import VARIABLES, Reader, build, commands_of, tool_of, variables_for
 from checks.registry import Command
 from rackwright.plan import NotApplicable
@@ -77,6 +77,69 @@ def test_a_tool_that_hung_is_not_asked_again() -> None:
     assert time.monotonic() - begin < 10
     assert got["two"].state == "skipped"
     assert got["two"].stderr == "not started: sleep did not answer an earlier call"
+
+
+def _tool(directory: Path, name: str, text: str) -> dict[str, str]:
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text(f"#!/bin/sh\n{text}\n")
+    (directory / name).chmod(0o755)
+    return {"PATH": f"{directory}:/usr/bin:/bin"}
+
+
+def test_a_hang_among_quick_commands_costs_only_itself(shell: list[str], tmp_path: Path) -> None:
+    environment = _tool(tmp_path / "bin", "stuck", f"echo $$ >>{tmp_path}/asked; exec sleep 60")
+    commands = [
+        Command("before", "cat /proc/version"),
+        Command("stuck", "stuck -a", timeout_s=2),
+        Command("again", "stuck -b", timeout_s=2),
+        Command("after", "echo out; echo err >&2; exit 3"),
+    ]
+    got, reader, _ = collect_here(commands, shell=shell, env=environment)
+    assert reader.ended and got["before"].stdout.startswith("Linux")
+    assert (got["after"].stdout, got["after"].stderr, got["after"].rc) == ("out\n", "err\n", 3)
+    assert (got["stuck"].state, got["again"].state) == ("timeout", "skipped")
+    assert len((tmp_path / "asked").read_text().split()) == 1
+
+
+def test_quick_commands_that_are_slow_together_each_get_their_own_time(
+    monkeypatch: pytest.MonkeyPatch, shell: list[str]
+) -> None:
+    monkeypatch.setattr(collect, "_TOGETHER_S", 1)
+    commands = [Command(f"k{n}", f"sleep 0.7; echo {n}") for n in range(3)]
+    got, reader, _ = collect_here(commands, shell=shell)
+    assert reader.ended
+    assert [(out.state, out.stdout) for out in got.values()] == [("done", f"{n}\n") for n in range(3)]
+
+
+def test_calls_of_one_slow_device_that_hangs_at_the_second(tmp_path: Path) -> None:
+    environment = _tool(tmp_path / "bin", "device", "case $1 in -L) echo one ;; *) exec sleep 60 ;; esac")
+    commands = [
+        Command("list", "device -L", timeout_s=21),
+        Command("hangs", "device -q", timeout_s=21),
+        Command("never", "device -L", timeout_s=45),
+    ]
+    text = build(commands, {}).body
+    assert "rw_groups - 21 0 1 2" in text
+    begin = time.monotonic()
+    got, reader, _ = collect_here(commands, env=environment, deadline_s=3)
+    assert time.monotonic() - begin < 12 and reader.ended
+    assert (got["list"].stdout, got["hangs"].state, got["never"].state) == ("one\n", "timeout", "skipped")
+    assert got["never"].stderr == "not started: device did not answer an earlier call" or (
+        got["never"].stderr == "not started: the time allowed for the host was used up"
+    )
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "slow"])
+def test_a_tool_that_ignores_its_end_is_killed(quick: bool, tmp_path: Path) -> None:
+    """It stands for one that hangs in a driver: the first signal does nothing."""
+    nap = f"sleep 61.{time.monotonic_ns()}"
+    environment = _tool(tmp_path / "bin", "deaf", f"trap '' TERM; {nap}; {nap}")
+    commands = [Command("deaf", "deaf", timeout_s=1 if quick else 21), Command("x", "echo x")]
+    begin = time.monotonic()
+    got, reader, _ = collect_here(commands, env=environment, deadline_s=20 if quick else 3)
+    assert time.monotonic() - begin < 14 and reader.ended
+    assert (got["deaf"].state, got["x"].stdout) == ("timeout", "x\n")
+    assert nap not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_reader_that_hung_is_asked_again(tmp_path: Path) -> None:
@@ -261,6 +324,43 @@ def test_root_commands_go_through_sudo_with_their_variables(tmp_path: Path) -> N
     assert got["a"].stdout == "x y C\n"
     calls = log.read_text().splitlines()
     assert [line for line in calls if line.startswith("-n ")] == [calls[0]], "one sudo for all of them"
+
+
+@pytest.mark.rack
+@root
+def test_a_refused_root_keeps_the_rest(tmp_path: Path) -> None:
+    environment = _tool(tmp_path / "bin", "sudo", "echo sudo: a password is required >&2; exit 1")
+    for parent in (tmp_path / "bin", *(tmp_path / "bin").parents):
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    commands = [
+        Command("quick", "id -u", root=True),
+        Command("slow", "cat /etc/shadow", root=True, timeout_s=45),
+        Command("plain", "echo x"),
+        Command("last", "echo y", timeout_s=45),
+    ]
+    got, reader, _ = collect_here(commands, user=65534, env=environment)
+    assert reader.ended
+    assert [(k, out.state) for k, out in got.items()] == [
+        ("quick", "denied"), ("slow", "denied"), ("plain", "done"), ("last", "done"),
+    ]  # fmt: skip
+
+
+@pytest.mark.rack
+@root
+def test_a_root_shell_that_dies_is_no_complete_collection(tmp_path: Path) -> None:
+    environment = _tool(tmp_path / "bin", "sudo", 'shift; exec "$@"')
+    for parent in (tmp_path / "bin", *(tmp_path / "bin").parents):
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    commands = [
+        Command("first", "echo 1", root=True, timeout_s=45),
+        Command("kills", "kill -9 $(ps -o ppid= -p $PPID)", root=True, timeout_s=45),
+        Command("plain", "echo x"),
+    ]
+    got, reader, _ = collect_here(commands, user=65534, env=environment)
+    assert not reader.ended and got["plain"].stdout == "x\n"
+    assert got["kills"].state == "incomplete"
 
 
 _WRITES = re.compile(
