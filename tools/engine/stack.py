@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from rackwright.errors import CannotRun, Problem, RackwrightError
-from rackwright.plan import load_plan
+from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError
+from rackwright.plan import Plan, load_plan
 from rackwright.yamlio import load_yaml
 from stacks.cluster_guard import UNSET, Expected, prove
 from stacks.kubeconfig import files
+from tools.engine import policy
 from tools.engine.env import environment, usable
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -105,6 +106,23 @@ class Stack:
         config = settings.get("config") or {}
         named = [str(config.get(f"rackwright:{key}") or UNSET) for key in ("context", "identity")]
         prove(Expected(self.name, *named), files(self.env))
+
+    def plan(self) -> Plan:
+        """The plan that the stack's settings name.
+
+        Raises:
+            InputErrors: there is none, or it is no plan.
+        """
+        settings = load_yaml(self.project / f"Pulumi.{self.name}.yaml").data or {}
+        named = (settings.get("config") or {}).get("rackwright:plan")
+        if not named:
+            raise InputErrors(
+                Problem(
+                    f"Pulumi.{self.name}.yaml config.rackwright:plan", "must name a plan", "nothing",
+                    "it is what the stack is made from", "pulumi config set rackwright:plan PLAN.yaml",
+                )
+            )  # fmt: skip
+        return load_plan(self.project / str(named))
 
     def recover(self) -> list[str]:
         """Makes an interrupted stack usable again; gives what was done.
@@ -208,13 +226,19 @@ def open_stack(name: str, say: Any) -> Stack:
     return Stack(name, REPOSITORY, environment(BUILD / "pulumi"))
 
 
-def run(action: str, name: str, extra: Sequence[str]) -> int:
+def run(action: str, name: str, extra: Sequence[str], markdown: Path | None = None) -> int:
     stack = open_stack(name, _say)
+    if action in {"up", "preview"}:
+        policy.require(stack.plan())
     stack.prove()
     stack.ensure()
     for line in stack.recover():
         _say(line)
     more = UNATTENDED.get(action, []) if name == "lab" else []
+    if markdown is not None:
+        from tools.engine import comment
+
+        return comment.write(stack, stack.plan(), [*ARGUMENTS[action], *extra], markdown)
     code = stack.show(*ARGUMENTS[action], *more, *extra)
     if action == "down" and code == 0:
         _after_down(stack)
@@ -239,9 +263,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.engine.stack", description=__doc__)
     parser.add_argument("action", choices=sorted(ARGUMENTS))
     parser.add_argument("env")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="preview and drift: write a comment there"
+    )
     args, extra = parser.parse_known_args(argv)
+    if args.markdown and ARGUMENTS[args.action][0] != "preview":
+        parser.error("--markdown goes with preview and drift")
     try:
-        return run(args.action, args.env, extra)
+        return run(args.action, args.env, extra, args.markdown)
     except RackwrightError as error:
         _say(str(error))
         return error.exit_code

@@ -1,0 +1,26 @@
+"""What must hold before the first change: the rules of a render, on every object of the plan.
+
+Images by digest, no privileged pod outside the allow-list, limits set, no secret in clear, and the rest of
+``rackwright.render_rules``. `rackwright render` runs the same; here they also stand before `make up`.
+"""
+
+from __future__ import annotations
+
+from rackwright.crds import Schemas
+from rackwright.errors import InputErrors
+from rackwright.plan import Plan
+from stacks.rendering import judged, manifests_of
+
+
+def require(plan: Plan) -> int:
+    """The number of objects that were judged.
+
+    Raises:
+        InputErrors: one breaks a rule; every violation is told. Warnings are left to the render.
+    """
+    found = manifests_of(plan)
+    judgement = judged(plan, found, (), Schemas())
+    problems = [finding.problem for finding in judgement.findings if finding.severity == "error"]
+    if problems:
+        raise InputErrors(problems)
+    return len(found)
