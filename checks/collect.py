@@ -141,7 +141,7 @@ def build(commands: Sequence[Command], variables: Mapping[str, str]) -> Script:
         f"rw_groups - {_quick(commands, root=False)}",
     ]
     if any(command.root for command in commands):
-        lines.append(f"rw_table={shlex.quote(chr(10).join(tables[True]))}")
+        lines.append(f"rw_roots={shlex.quote(chr(10).join(tables[True]))}")
         lines.append(f"rw_privileged - {_quick(commands, root=True)} {_slow(commands, root=True)}".rstrip())
     lines.append(f"rw_groups {_slow(commands, root=False)}".rstrip())
     lines.append(_EPILOGUE)
@@ -359,10 +359,16 @@ rw_privileged() {
       case $rw_k in Uid:) rw_uid=${rw_v%%[!0-9]*} ;; esac
     done </proc/self/status
   fi
-  if [ "${rw_uid:=$(id -u)}" = 0 ]; then eval "$rw_table"; rw_groups "$@"; return; fi
+  if [ "${rw_uid:=$(id -u)}" = 0 ]; then
+    rw_own=$rw_table rw_table=$rw_roots
+    eval "$rw_table"
+    rw_groups "$@"
+    rw_table=$rw_own
+    return
+  fi
   rw_flush
   sudo -n sh -c 'rw_lib=$1; shift; eval "$rw_lib"; rw_as_root "$@"' rw "$rw_lib" "$rw_d" "$PATH" \
-    "$rw_n" "$rw_end" "$rw_how" "$rw_hung" "$rw_table" "$@" </dev/null 2>root
+    "$rw_n" "$rw_end" "$rw_how" "$rw_hung" "$rw_roots" "$@" </dev/null 2>root
   rw_begun=0
   while read -r rw_x rw_v rw_k rw_y; do
     case "$rw_x $rw_v" in

@@ -328,6 +328,31 @@ def test_root_commands_go_through_sudo_with_their_variables(tmp_path: Path) -> N
 
 @pytest.mark.rack
 @root
+@pytest.mark.parametrize("user", [0, 65534])
+def test_every_kind_of_command_beside_the_others(user: int, shell: list[str], tmp_path: Path) -> None:
+    """Quick and slow, of root and of the login, alone and several of one tool: each is run once."""
+    log = tmp_path / "bin" / "log"
+    environment = _tool(tmp_path / "bin", "sudo", 'shift; exec "$@"')
+    for name in ("one", "two"):
+        _tool(tmp_path / "bin", name, f'echo "{name} $*" | tee -a {log}')
+    log.touch()
+    log.chmod(0o666)
+    for parent in (tmp_path / "bin", *(tmp_path / "bin").parents):
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    commands = [
+        Command(f"{tool}-{n}-{limit}-{privileged}", f"{tool} {n} {limit} {privileged}",
+                timeout_s=limit, root=bool(privileged))
+        for tool in ("one", "two") for n in (1, 2) for limit in (20, 45) for privileged in (0, 1)
+    ]  # fmt: skip
+    got, reader, _ = collect_here(commands, shell=shell, user=user, env=environment)
+    assert reader.ended
+    assert {key: out.stdout for key, out in got.items()} == {c.key: f"{c.shell}\n" for c in commands}
+    assert sorted(log.read_text().splitlines()) == sorted(c.shell for c in commands)
+
+
+@pytest.mark.rack
+@root
 def test_a_refused_root_keeps_the_rest(tmp_path: Path) -> None:
     environment = _tool(tmp_path / "bin", "sudo", "echo sudo: a password is required >&2; exit 1")
     for parent in (tmp_path / "bin", *(tmp_path / "bin").parents):
