@@ -182,7 +182,7 @@ def test_a_pinned_image_loses_the_caution() -> None:
 
 users = st.integers(min_value=1, max_value=300_000)
 machines = st.sampled_from(["hgx-h200-8", "hgx-h200-8-roce", "hgx-h100-8", "pro6000-2", "pro6000-1"])
-models = st.sampled_from(sorted(CATALOG.models))
+models = st.sampled_from(sorted(m.id for m in CATALOG.models.values() if not m.encoder_decoder))
 
 
 def sized(dau: int, machine: str, model: str, tpot: str) -> Plan | None:

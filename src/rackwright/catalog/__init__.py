@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -57,8 +57,10 @@ __all__ = [
     "Quantisation",
     "find",
     "load_catalog",
+    "named",
     "read_catalog",
     "unknown_entry",
+    "use",
 ]
 
 E = TypeVar("E", bound=Entry)
@@ -69,7 +71,7 @@ VARIABLE = "RACKWRIGHT_CATALOG"
 
 @dataclass(frozen=True)
 class Catalog:
-    """All entries by id, and the digest of every file they came from.
+    """All entries by id, and the text and digest of every file they came from.
 
     ``accelerator``, ``machine``, ``cabinet``, ``model`` and ``engine`` find an entry by id or alias, in any
     case; they raise InputErrors, with the nearest name, where there is none.
@@ -83,6 +85,7 @@ class Catalog:
     prices: Mapping[str, Prices]
     platforms: Mapping[str, PlatformEntry]
     digests: Mapping[str, str]
+    texts: Mapping[str, str]
 
     def accelerator(self, name: str) -> Accelerator:
         return _pick(self.accelerators, name, "hardware.accelerator", "accelerator")
@@ -172,13 +175,36 @@ def _near(name: str, known: Mapping[str, Entry]) -> str:
 
 
 def _like(name: str, known: Mapping[str, Entry]) -> list[str]:
-    """All ids, those that share a beginning with ``name`` first."""
+    """All ids: those that contain ``name`` first, then those that begin alike."""
+    low = name.lower()
 
-    def shared(other: str) -> int:
-        pairs = zip(name.lower(), other, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    def rank(other: str) -> int:
+        pairs = zip(low, other, strict=False)
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return len(low) + 1 if low in other else alike if alike >= 3 else 0
 
-    return sorted(known, key=lambda k: (-shared(k) if shared(k) >= 3 else 0, k))
+    return sorted(known, key=lambda other: (-rank(other), other))
+
+
+def named(catalog: Catalog, name: str) -> list[Entry]:
+    """The entries of every kind with that id or alias.
+
+    Raises:
+        InputErrors: there is none.
+    """
+    entries = [found for known in catalog.kinds.values() if (found := find(known, name)) is not None]
+    if not entries:
+        every = {entry.id: entry for known in catalog.kinds.values() for entry in known.values()}
+        problem = unknown_entry(every, name, "NAME", "entry")
+        raise InputErrors(replace(problem, next="rackwright catalog list"))
+    return entries
+
+
+def use(directories: Iterable[Path]) -> None:
+    """Read ``directories`` of a user's own entries besides those that ``RACKWRIGHT_CATALOG`` names."""
+    added = [str(directory) for directory in directories]
+    if added:
+        os.environ[VARIABLE] = os.pathsep.join([*added, *filter(None, [os.environ.get(VARIABLE)])])
 
 
 def load_catalog() -> Catalog:
@@ -218,6 +244,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
     found: dict[str, Entry] = {}
     where: dict[str, str] = {}
     digests: dict[str, str] = {}
+    said: dict[str, str] = {}
     problems: list[Problem] = []
     for file, entry in entries(read):
         if entry.id in digests and not (file.own and entry.replaces):
@@ -231,6 +258,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
             )
         digests[entry.id] = hashlib.sha256(file.text.encode()).hexdigest()
         where[entry.id] = file.name
+        said[entry.id] = file.text
         found[entry.id] = entry
     if problems:
         raise InputErrors(problems)
@@ -243,6 +271,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         prices=_typed(found, Prices),
         platforms=_typed(found, PlatformEntry),
         digests=digests,
+        texts=said,
     )
     problems = [*_dangling(catalog, where), *_ambiguous(catalog, where)]
     if problems:

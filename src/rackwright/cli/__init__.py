@@ -55,11 +55,22 @@ def _first_line(name: str) -> str:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rackwright")
-def group() -> None:
+@click.option(
+    "--catalog",
+    "directories",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A directory of your own catalog entries, beside ours; also RACKWRIGHT_CATALOG.",
+)
+def group(directories: tuple[Path, ...]) -> None:
     """From users, model and SLO to a serving cluster that is proven ready: size, stand up, prove.
 
     Exit status: 0 good, 1 findings, 2 bad input or could not run.
     """
+    if directories:
+        from rackwright.catalog import use
+
+        use(directories)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright import __version__
-from rackwright.catalog import Catalog, Machine, ModelEntry, unknown_entry
+from rackwright.catalog import Catalog, Machine, ModelEntry, find, unknown_entry
 from rackwright.catalog.entries import Entry
 from rackwright.engines import owned, vllm
 from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
@@ -37,7 +37,7 @@ from rackwright.plan.deployments import (
 )
 from rackwright.plan.fabric import Fabric
 from rackwright.sizing import cautions as warnings
-from rackwright.sizing import nodes, services
+from rackwright.sizing import nodes, plannable, services
 from rackwright.sizing.cost import cost
 from rackwright.sizing.expectations import expectation
 from rackwright.sizing.explain import Facts, explanations
@@ -187,22 +187,23 @@ def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
 def _stand(workload: Workload, catalog: Catalog) -> Stand:
     """The catalog entries that the workload names, and every reason why they do not go together."""
     problems: list[Problem] = []
-    machine = catalog.machines.get(workload.hardware.machine)
+    machine = find(catalog.machines, workload.hardware.machine)
     if machine is None:
         problems.append(_unknown(catalog.machines, workload.hardware.machine, "hardware.machine", "machine"))
     else:
         problems.extend(_fabric_problems(workload, machine, catalog))
-    engine = catalog.engines.get(workload.engine)
+    engine = find(catalog.engines, workload.engine)
     if engine is None:
         problems.append(_unknown(catalog.engines, workload.engine, "engine", "engine"))
-    model = catalog.models.get(workload.model.id)
+    model = find(catalog.models, workload.model.id)
     if model is None:
         problems.append(_unknown(catalog.models, workload.model.id, "model.id", "model"))
     else:
         problems.extend(_model_problems(workload, model))
     problems.extend(warnings.suppress_problems(workload))
     problems.extend(_name_problems(workload, catalog))
-    spoken = engine or catalog.engines["vllm"]
+    problems.extend(plannable.problems(machine, model, engine, catalog))
+    spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
         raise InputErrors(problems)

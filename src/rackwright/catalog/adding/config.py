@@ -198,7 +198,7 @@ def _modelopt(data: Mapping[str, Any], facts: Facts) -> tuple[str, str]:
 
 def _compressed(data: Mapping[str, Any], facts: Facts) -> tuple[str, str]:
     groups = data.get("config_groups")
-    first = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
+    first: Any = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     weights = first.get("weights") if isinstance(first, dict) else None
     weights = weights if isinstance(weights, dict) else {}
     bits, kind = weights.get("num_bits"), str(weights.get("type"))
