@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from rackwright import yaml_events
 from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.render_links import NAME_LIMIT
 from rackwright.yamlio import load_yaml
@@ -43,9 +44,12 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
+def _style(text: str) -> str | None:
+    return "|" if "\n" in text else "'" if _OTHER_TYPE.fullmatch(text) else None
+
+
 def _text(dumper: Any, text: str) -> Any:
-    style = "|" if "\n" in text else "'" if _OTHER_TYPE.fullmatch(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
 
 
 _Dumper.add_representer(str, _text)
@@ -53,7 +57,11 @@ _Dumper.add_representer(str, _text)
 
 def dump(data: Any) -> str:
     """``data`` as YAML in the order given."""
-    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    text = yaml_events.write(data, _style)
+    if text is None:
+        text = str(
+            yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=yaml_events.WIDTH)
+        )
     return text
 
 

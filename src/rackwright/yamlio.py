@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from rackwright import yaml_events
 from rackwright.errors import CannotRun, InputErrors, Problem, nearest
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 Path_ = tuple[str | int, ...]
+Lines = dict[Path_, int]
 T = TypeVar("T", bound=BaseModel)
 
 
 class Document:
     """A parsed YAML file: its data and, for each dotted path, the line it stands on."""
 
-    def __init__(self, source: str, data: Any, lines: dict[Path_, int]) -> None:
+    def __init__(self, source: str, data: Any, lines: Lines | Callable[[], Lines]) -> None:
         self.source = source
         self.data = data
-        self.lines = lines
+        self._lines = lines
+
+    @property
+    def lines(self) -> Lines:
+        """Looked for when the first message needs one; a good file has none."""
+        if callable(self._lines):
+            self._lines = self._lines()
+        return self._lines
+
+    def holding(self, data: Any) -> Document:
+        """The same file with ``data`` in the place of what it held."""
+        return Document(self.source, data, lambda: self.lines)
 
     def place(self, path: Iterable[str | int]) -> str:
         """``file:line dotted.path`` of the deepest part of ``path`` that stands in the file."""
@@ -123,6 +136,9 @@ def parse_yaml(text: str, source: str) -> Document:
     Raises:
         InputErrors: it is not YAML, uses aliases, nests too deep, or a key stands twice in one mapping.
     """
+    plain = yaml_events.read(text, DEEPEST)
+    if plain is not None:
+        return Document(source, plain[0], lambda: _lines(yaml.compose(text, Loader=_SafeLoader), source)[0])
     try:
         shape = _shape_problem(text, source)
         if shape is not None:
@@ -137,10 +153,7 @@ def parse_yaml(text: str, source: str) -> Document:
                 where, "must be valid YAML", str(what), "nothing in the file could be read", "mend that line"
             )
         ) from None
-    lines: dict[Path_, int] = {}
-    problems: list[Problem] = []
-    if node is not None:
-        _walk(node, (), lines, problems, source)
+    lines, problems = _lines(node, source)
     if problems:
         raise InputErrors(problems)
     try:
@@ -163,7 +176,16 @@ def _plainly(error: Exception) -> str:
     return "an integer of thousands of digits" if "set_int_max_str_digits" in text else text
 
 
-def _walk(node: Any, path: Path_, lines: dict[Path_, int], problems: list[Problem], source: str) -> None:
+def _lines(node: Any, source: str) -> tuple[Lines, list[Problem]]:
+    """The line of each path, and the keys that stand twice."""
+    lines: Lines = {}
+    problems: list[Problem] = []
+    if node is not None:
+        _walk(node, (), lines, problems, source)
+    return lines, problems
+
+
+def _walk(node: Any, path: Path_, lines: Lines, problems: list[Problem], source: str) -> None:
     lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
@@ -305,9 +327,12 @@ class _Dumper(_SafeDumper):  # type: ignore[misc]
         return True
 
 
+def _style(text: str) -> str | None:
+    return "|" if "\n" in text else None
+
+
 def _str_presenter(dumper: Any, data: str) -> Any:
-    style = "|" if "\n" in data else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=_style(data))
 
 
 _Dumper.add_representer(str, _str_presenter)
@@ -315,5 +340,9 @@ _Dumper.add_representer(str, _str_presenter)
 
 def dump_yaml(data: Any) -> str:
     """``data`` as block-style YAML in the order given: the same input gives the same bytes."""
-    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    text = yaml_events.write(data, _style)
+    if text is None:
+        text = str(
+            yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=yaml_events.WIDTH)
+        )
     return text

@@ -153,7 +153,7 @@ def _with_sources(document: Document) -> Document:
         return [expand(item) for item in node] if isinstance(node, list) else node
 
     body = {key: value if key == "sources" else expand(value) for key, value in document.data.items()}
-    return Document(document.source, body, document.lines)
+    return document.holding(body)
 
 
 def _cache_file(files: Sequence[Text]) -> Path | None:

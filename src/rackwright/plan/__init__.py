@@ -157,7 +157,7 @@ def read_plan(document: Document) -> Plan:
     data.pop("digest", None)
     return validated(
         Plan,
-        Document(document.source, data, document.lines),
+        document.holding(data),
         why="everything downstream reads it",
         next_command=_again(document),
     )
