@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from checks.evidence import runnable
 from checks.registry import Check
 from checks.report.text import clean, one_line
 from rackwright.errors import listing
@@ -31,17 +33,31 @@ def explain(result: Result, check: Check) -> str:
     if result.where:
         lines.append(f"  where    {', '.join(result.where)}")
     lines.append(f"  why      {check.why}")
-    if result.status is not Status.ERROR or result.remedy != check.remedy:
+    if result.remedy and result.status is not Status.ERROR:
         lines.append(f"  remedy   {result.remedy}")
     elif check.commands:
-        sudo = "sudo " if check.commands[0].root else ""
-        lines.append(f"  try      {sudo}{check.commands[0].shell}")
+        lines.append(f"  try      {to_try(result, check)}")
     if result.plan_path:
         lines.append(f"  plan     {result.plan_path}")
     for item in [e for e in result.evidence if e.excerpt][:2]:
-        lines.append(f"  evidence $ {item.command}" + (f"   [status {item.rc}]" if item.rc else ""))
+        where = f"{item.host}: " if item.host else ""
+        lines.append(f"  evidence {where}$ {item.command}" + (f"   [status {item.rc}]" if item.rc else ""))
         lines += [f"           {line}" for line in item.excerpt.splitlines()[:4]]
     return clean("\n".join(lines))
+
+
+def to_try(result: Result, check: Check | None) -> str:
+    """The command to run by hand where something was not read: the one that the message is about."""
+    about = re.match(r"(?:[\w.-]+: )?`([^`]{1,40})", result.message)
+    for item in result.evidence:
+        if about and about[1] in item.command:
+            return item.command
+    for command in check.commands if check else ():
+        if about and about[1] in command.shell:
+            return runnable(command)
+    if result.evidence:
+        return result.evidence[0].command
+    return runnable(check.commands[0]) if check and check.commands else ""
 
 
 def warnings(results: Iterable[Result]) -> list[str]:

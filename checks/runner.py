@@ -5,64 +5,35 @@ Both views, ``rackwright preflight`` and ``pytest checks``, judge with the funct
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from checks.bench import Bench
 from checks.capture import Capture
 from checks.collect import Script, build, commands_of, variables_for
 from checks.fleet import collect_all
 from checks.journal import NAME, Journal, Recovered, kept, unwritten
-from checks.parsers import parse
-from checks.registry import Check, Command, Scope, expectation
+from checks.registry import Check, Scope, expectation
 from checks.transport import Network, Settings
-from checks.view import HostView, NotMeasured
 from rackwright.errors import CannotRun, Problem, listing, nearest
 from rackwright.inventory import Host, Inventory
-from rackwright.plan import HostExpectation, NotApplicable, Plan, Pool, Rack
+from rackwright.plan import HostExpectation, NotApplicable, Plan
 from rackwright.verdict import (
-    Evidence,
     Load,
-    Outcome,
     Result,
     Results,
     Severity,
-    Status,
-    could_not_measure,
-    not_applicable,
 )
+from rackwright.waivers import Waivers
 
 REACHABLE = "net-reachable"
 DEADLINES = {0: 60.0, 1: 300.0, 2: 1200.0, 3: 3600.0, 4: 3600.0}
 """Seconds a host may take, a tier."""
-
-_EXCERPT = 600
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a judge may know besides the captures.
-
-    Attributes:
-        host: set for host checks; ``rack`` for rack checks.
-        unreachable: hosts of the pool or rack that gave no capture; their views are not passed.
-        absent: nodes that the plan has there and this run does not include.
-    """
-
-    plan: Plan
-    pool: Pool
-    expectations: HostExpectation | None
-    rack: Rack | None = None
-    host: str = ""
-    unreachable: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +48,8 @@ class Options:
         left_out: checks of tier 0 that the selection does not include.
         plan_file: the plan where it is another than the inventory's, for whoever goes on with the run.
         resume: an unfinished run to go on with; its captures stand in ``results_dir``.
+        waivers: findings that somebody accepts; ``waivers_file`` and ``reason`` (why checks or hosts are
+            left out) are kept for whoever goes on with the run.
     """
 
     network: Settings = field(default_factory=Settings)
@@ -88,6 +61,9 @@ class Options:
     left_out: tuple[str, ...] = ()
     plan_file: str = ""
     resume: Recovered | None = None
+    waivers: Waivers = field(default_factory=Waivers)
+    waivers_file: str = ""
+    reason: str = ""
 
 
 OnResult = Callable[[Result], None]
@@ -174,190 +150,6 @@ def require_hosts(inventory: Inventory) -> None:
         )  # fmt: skip
 
 
-# --- judging -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Judges captures of one plan and inventory; it knows nothing of how they were collected."""
-
-    plan: Plan
-    inventory: Inventory
-    commands: Mapping[str, Command]
-    load: Load | None = None
-    _views: dict[str, HostView] = field(default_factory=dict, compare=False)
-    _hosts: dict[str, Host] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def for_checks(
-        cls, plan: Plan, inventory: Inventory, checks: Iterable[Check], load: Load | None = None
-    ) -> Bench:
-        return cls(plan, inventory, {c.key: c for item in checks for c in item.commands}, load)
-
-    def view(self, capture: Capture) -> HostView:
-        """One view a host, so that each output is parsed once for all checks."""
-        if not self._hosts:
-            self._hosts.update({h.name: h for h in self.inventory.hosts})
-        view = self._views.get(capture.host)
-        if view is None or view.capture is not capture:
-            host = self._hosts[capture.host]
-            view = HostView(capture, pool=host.pool, rack=host.rack, parse=_parse, commands=self.commands)
-            self._views[capture.host] = view
-        return view
-
-    def judge_host(self, item: Check, view: HostView) -> Result:
-        pool = self.plan.pool(view.pool)
-        context = Context(self.plan, pool, self.plan.expectations.get(pool.name), host=view.name)
-        return self._judge(item, view.name, views=(view,), seen=view, context=context)
-
-    def judge_group(self, item: Check, subject: str, captures: Mapping[str, Capture]) -> Result:
-        """A pool or a rack, by its name: ``captures`` holds those of all hosts of the run."""
-        members = [
-            h for h in self.inventory.hosts if subject == (h.pool if item.scope is Scope.POOL else h.rack)
-        ]
-        reached = [h for h in members if h.name in captures and not captures[h.name].problem]
-        views = [self.view(captures[h.name]) for h in reached]
-        pool = self.plan.pool((reached or members)[0].pool)
-        rack = (
-            next((r for r in self.plan.racks() if r.name == subject), None)
-            if item.scope is Scope.RACK
-            else None
-        )
-        planned = rack.nodes if rack else tuple(n.name for n in pool.nodes)
-        names = {h.name for h in members}
-        context = Context(
-            self.plan,
-            pool,
-            self.plan.expectations.get(pool.name),
-            rack=rack,
-            unreachable=tuple(h.name for h in members if h not in reached),
-            absent=tuple(n for n in planned if n not in names),
-        )
-        if not views:
-            judged = self._judge(item, subject, views=views, seen=views, context=context)
-            if judged.status is Status.NOT_APPLICABLE:
-                return judged
-            outcome = could_not_measure(f"no host of {item.scope.value} {subject} was reached")
-            return self._result(item, subject, pool, outcome, ())
-        return self._judge(item, subject, views=views, seen=views, context=context)
-
-    def unreached(self, item: Check, capture: Capture) -> Result:
-        """The one result of a host that gave no capture."""
-        return self.judge_host(item, self.view(capture))
-
-    def _judge(
-        self, item: Check, subject: str, *, views: Sequence[HostView], seen: Any, context: Context
-    ) -> Result:
-        evidence: tuple[Evidence, ...] = ()
-        pool = context.pool
-        try:
-            outcome = self._outcome(item, pool, seen, context)
-        except NotMeasured as error:
-            outcome = could_not_measure(str(error))
-        except Exception as error:  # a judge that fails must never count as a pass
-            outcome = could_not_measure(
-                f"the check {item.id} itself failed ({type(error).__name__}: {str(error)[:200]}): a bug "
-                "in it, not a finding about the host"
-            )
-        if outcome.status is not Status.NOT_APPLICABLE:
-            evidence = _evidence(item, views, detailed=outcome.status is not Status.PASS)
-        return self._result(item, subject, pool, self._resolved(item, outcome), evidence)
-
-    def _outcome(self, item: Check, pool: Pool, seen: Any, context: Context) -> Outcome:
-        want = None
-        if item.expects:
-            want = expectation(context.expectations, item.expects)
-            if want is None:
-                return could_not_measure(f"missing expectation {_plan_path(item, pool)}")
-            if isinstance(want, NotApplicable):
-                return not_applicable(want.not_applicable)
-        outcome = item.judge(seen, want, context) if _takes_context(item) else item.judge(seen, want)
-        if not isinstance(outcome, Outcome):
-            raise TypeError(f"it returned {type(outcome).__name__}, not an outcome")
-        return outcome
-
-    def _resolved(self, item: Check, outcome: Outcome) -> Outcome:
-        if self.load and outcome.load and outcome.load is not self.load and outcome.status in _OPEN:
-            return outcome.model_copy(
-                update={
-                    "status": Status.ERROR,
-                    "message": f"measured at {outcome.load.value} load; this run demands {self.load.value}. "
-                    f"{outcome.message}".rstrip(". "),
-                }
-            )
-        if outcome.status is Status.FAIL and item.severity in (Severity.WARN, Severity.INFO):
-            return outcome.model_copy(update={"status": Status.WARN})
-        return outcome
-
-    def _result(
-        self, item: Check, subject: str, pool: Pool, outcome: Outcome, evidence: tuple[Evidence, ...]
-    ) -> Result:
-        return Result(
-            check=item.id,
-            subject=subject,
-            scope=item.scope.value,
-            pool=pool.name,
-            title=item.title,
-            severity=item.severity,
-            status=outcome.status,
-            expected=outcome.expected,
-            actual=outcome.actual,
-            message=outcome.message,
-            load=outcome.load,
-            where=outcome.where,
-            remedy=item.remedy,
-            plan_path=_plan_path(item, pool) if item.expects else "",
-            evidence=evidence,
-        )
-
-    def subjects(self, scope: Scope) -> list[str]:
-        """Pools or racks that have a host in this run."""
-        names = (h.pool if scope is Scope.POOL else h.rack for h in self.inventory.hosts)
-        return sorted({name for name in names if name})
-
-
-_OPEN = (Status.PASS, Status.WARN)
-_PARSED: dict[bytes, Any] = {}
-_PARSED_MAX = 4096
-
-
-def _parse(kind: str, text: str) -> Any:
-    """Hosts of one pool print much the same: one text is parsed once, whichever host printed it."""
-    key = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    if key not in _PARSED:
-        if len(_PARSED) >= _PARSED_MAX:
-            _PARSED.clear()
-        _PARSED[key] = parse(kind, text)
-    return _PARSED[key]
-
-
-@lru_cache(maxsize=512)
-def _takes_context(item: Check) -> bool:
-    return len(inspect.signature(item.judge).parameters) > 2
-
-
-def _plan_path(item: Check, pool: Pool) -> str:
-    return f"expectations.{pool.name}.{item.expects}"
-
-
-def _evidence(item: Check, views: Sequence[HostView], *, detailed: bool) -> tuple[Evidence, ...]:
-    found = []
-    for view in views:
-        for command in item.commands:
-            out = view.capture.outputs.get(command.key)
-            if out is None:
-                continue
-            text = (out.stdout if out.stdout.strip() else out.stderr).strip() if detailed else ""
-            if text.startswith("<?xml"):
-                text = ""  # its first lines never show the value that matters
-            excerpt = text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + " …"
-            prefix = f"{view.name}: " if len(views) > 1 else ""
-            found.append(Evidence(command=prefix + command.shell, rc=out.rc, excerpt=excerpt))
-        if not detailed and found:
-            break
-    return tuple(found)
-
-
 # --- scripts -------------------------------------------------------------------------------------------
 
 
@@ -422,7 +214,7 @@ class _Run:
         self.plan, self.inventory, self.options = plan, inventory, options
         self.selected = tuple(selected)
         self.on_result, self.on_host = on_result, on_host
-        self.bench = Bench.for_checks(plan, inventory, selected, options.load)
+        self.bench = Bench.for_checks(plan, inventory, selected, options.load, waivers=options.waivers)
         self.captures: dict[str, Capture] = {}
         self.shared = {c.key for item in selected if item.scope is not Scope.HOST for c in item.commands}
         self.pruned: dict[str, int] = {}
@@ -450,6 +242,7 @@ class _Run:
             "checks": [item.id for item in self.selected],
             "load": self.options.load.value if self.options.load else None,
             "plan_file": self.options.plan_file,
+            "waivers_file": self.options.waivers_file,
         }
 
     def _restore(self, prior: Recovered) -> None:
@@ -473,6 +266,8 @@ class _Run:
             for r in prior.results.results
             if r.scope == "host" and r.subject in self.settled.get(tiers.get(r.check, -1), ())
         ]
+        again = self.options.waivers
+        self.found = [again.applied(r.model_copy(update={"waived": None})) for r in self.found]
         self.started = prior.results.started
         count, total = len(self.captures), len(self.inventory.hosts)
         self.notes.append(
@@ -484,6 +279,7 @@ class _Run:
             for tier in sorted({item.tier for item in self.selected}):
                 self._tier([item for item in self.selected if item.tier == tier], tier)
             self.done = True
+            self.notes += self.options.waivers.notes(self.found)
             results = self._results()
             self._save(lambda: self.journal.end(results))
         except KeyboardInterrupt:
@@ -605,6 +401,7 @@ class _Run:
             captures=kept,
             left_out_checks=self.options.left_out,
             left_out_hosts=left_out_hosts(self.plan, self.inventory),
+            reason=self.options.reason,
             results=tuple(self.found),
         )
 

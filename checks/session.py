@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from checks.bench import Bench
 from checks.capture import Capture
 from checks.fleet import collect_all
 from checks.registry import Check, Scope
 from checks.runner import (
     DEADLINES,
     REACHABLE,
-    Bench,
     left_out,
     left_out_hosts,
     oldest,

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 
+from checks.explain import to_try
 from checks.registry import Check
+from checks.remedy import marked
+from checks.report.causes import Cause, causes
 from checks.report.text import first_sentence, folded, natural, one_line, plural, remedy_parts
 from rackwright.verdict import Load, Result, Results, Severity, Status
 
@@ -18,7 +21,9 @@ Registry = Mapping[str, Check]
 OPEN = "open"
 UNREACHABLE = "unreachable"
 NOT_CHECKED = "not-checked"
-"""Display states beside the statuses: a reading below full load, a host without a verdict."""
+WAIVED = "waived"
+"""Display states beside the statuses: a reading below full load, a host without a verdict, an accepted
+finding."""
 
 SYMBOLS: dict[str, str] = {
     Status.PASS: "✓",
@@ -27,6 +32,7 @@ SYMBOLS: dict[str, str] = {
     Status.ERROR: "?",
     Status.NOT_APPLICABLE: "–",
     OPEN: "○",
+    WAIVED: "~",
     UNREACHABLE: "⊘",
     NOT_CHECKED: "·",
 }
@@ -37,6 +43,7 @@ WORDS: dict[str, str] = {
     Status.ERROR: "not measured",
     Status.NOT_APPLICABLE: "not applicable",
     OPEN: "open until full load",
+    WAIVED: "waived",
     UNREACHABLE: "unreachable",
     NOT_CHECKED: "not checked",
 }
@@ -54,7 +61,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects on which the same was found."""
+    """Subjects on which the same was found. ``remedy`` is set where it differs between groups."""
 
     subjects: tuple[str, ...]
     expected: str
@@ -62,6 +69,8 @@ class Group:
     message: str
     where: str
     load: str
+    remedy: str = ""
+    waiver: str = ""
 
     @property
     def found(self) -> str:
@@ -79,7 +88,8 @@ class Group:
 class Finding:
     """All verdicts of one check with one status.
 
-    ``remedy`` is the command, ``note`` what to know beside it; ``command`` is what to run to look closer.
+    ``remedy`` is the command where it is the same for all groups, ``note`` what to know beside it;
+    ``command`` is what to run to look closer; ``path`` is where the plan says what is expected.
     """
 
     check: str
@@ -94,6 +104,7 @@ class Finding:
     reversible: bool | None
     source: str
     groups: tuple[Group, ...]
+    path: str = ""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -104,6 +115,15 @@ class Finding:
         """What was expected, where it is the same for all."""
         values = {g.expected for g in self.groups}
         return values.pop() if len(values) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Warnings of several checks that say the same of the same subjects."""
+
+    checks: tuple[str, ...]
+    subjects: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -123,7 +143,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Report:
-    """One run, ready to be shown."""
+    """One run, ready to be shown.
+
+    ``errors`` is all that was not measured; ``causes`` and ``lone`` are the same once more, what has one
+    cause put together. So are ``alike`` and ``warned`` for ``warnings``.
+    """
 
     verdict: Verdict
     sentence: str
@@ -137,6 +161,11 @@ class Report:
     errors: tuple[Finding, ...]
     warnings: tuple[Finding, ...]
     open: tuple[Finding, ...]
+    waived: tuple[Finding, ...]
+    causes: tuple[Cause, ...]
+    lone: tuple[Finding, ...]
+    alike: tuple[Alike, ...]
+    warned: tuple[Finding, ...]
     unreachable: tuple[Unreachable, ...]
     not_checked: tuple[str, ...]
     notes: tuple[str, ...]
@@ -148,7 +177,8 @@ class Report:
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        return self.failures + self.errors
+        """What is shown one by one: failures, and what was not measured for a cause of its own."""
+        return self.failures + self.lone
 
 
 def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
@@ -160,16 +190,25 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
         return _findings([r for r in judged if keep(r)], registry)
 
     failures = of(lambda r: r.status is Status.FAIL and r.blocking)
-    errors = of(lambda r: r.status is Status.ERROR and not _follows(r))
+    unread = [r for r in judged if r.status is Status.ERROR and not _follows(r) and r.waived is None]
+    errors = _findings(unread, registry)
+    together, explained = causes([*unread, *(r for r in judged if r.status is Status.FAIL)], registry)
+    lone = _findings([r for r in unread if id(r) not in explained], registry)
+    waived = of(lambda r: r.waived is not None)
     warnings = of(
         lambda r: (
-            r.status in (Status.WARN, Status.FAIL) and not r.blocking and (r.check, r.subject) not in state
+            r.status in (Status.WARN, Status.FAIL)
+            and not r.blocking
+            and r.waived is None
+            and (r.check, r.subject) not in state
         )
     )
-    waiting = of(lambda r: (r.check, r.subject) in state)
+    alike, warned = _alike(warnings)
+    waiting = of(lambda r: (r.check, r.subject) in state and r.waived is None)
     unreachable = _unreachable(results)
     seen = {r.subject for r in judged}
-    unseen = (h for h in results.hosts if h not in seen and h not in results.unreachable)
+    only_groups = bool(judged) and all(r.scope != "host" for r in judged)
+    unseen = (h for h in results.hosts if h not in seen and h not in results.unreachable and not only_groups)
     not_checked = tuple(sorted(unseen, key=natural))
     partial = bool(results.left_out_checks or results.left_out_hosts)
     doubts = bool(
@@ -185,7 +224,7 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
     verdict = Verdict.NOT_READY if failures else Verdict.INCOMPLETE if doubts else Verdict.READY
     report = Report(
         verdict=verdict,
-        sentence=_sentence(results, failures, errors, waiting, not_checked),
+        sentence=_sentence(results, failures, errors, waiting, not_checked) + _waived_too(results),
         plan=one_line(results.plan),
         digest=results.plan_digest[:12],
         inventory=one_line(results.inventory),
@@ -196,6 +235,11 @@ def examine(results: Results, registry: Registry, *, file: str = "") -> Report:
         errors=errors,
         warnings=warnings,
         open=waiting,
+        waived=waived,
+        causes=together,
+        lone=lone,
+        alike=alike,
+        warned=warned,
         unreachable=unreachable,
         not_checked=not_checked,
         notes=(*_consequences(judged), *(one_line(n) for n in results.notes)),
@@ -239,17 +283,19 @@ def open_readings(results: Iterable[Result]) -> set[tuple[str, str]]:
 
 def display_state(result: Result, waiting: set[tuple[str, str]]) -> str:
     """The status as shown: a reading that waits for full load is neither a pass nor a warning."""
+    if result.waived is not None:
+        return WAIVED
     good = result.status in (Status.PASS, Status.WARN)
     return OPEN if good and (result.check, result.subject) in waiting else str(result.status)
 
 
 def _counts(results: list[Result], waiting: set[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
     tally = dict.fromkeys(
-        (Status.FAIL, Status.ERROR, Status.WARN, OPEN, Status.PASS, Status.NOT_APPLICABLE), 0
+        (Status.FAIL, Status.ERROR, WAIVED, Status.WARN, OPEN, Status.PASS, Status.NOT_APPLICABLE), 0
     )
     for result in results:
         tally[display_state(result, waiting)] += 1
-    return tuple((str(state), count) for state, count in tally.items())
+    return tuple((str(state), count) for state, count in tally.items() if count or state != WAIVED)
 
 
 def _findings(results: list[Result], registry: Registry) -> tuple[Finding, ...]:
@@ -263,11 +309,11 @@ def _findings(results: list[Result], registry: Registry) -> tuple[Finding, ...]:
 def _finding(results: list[Result], registry: Registry) -> Finding:
     first = results[0]
     check = registry.get(first.check)
-    remedies = {r.remedy for r in results if r.remedy}
-    own = remedies.pop() if len(remedies) == 1 else ""
-    whole = own or (check.remedy if check else first.remedy)
-    mends_the_value = check is not None and whole == check.remedy
-    remedy, note = ("", "") if first.status is Status.ERROR and mends_the_value else remedy_parts(whole)
+    mended = first.status is not Status.ERROR  # what was not read has no remedy
+    remedies = {r.remedy for r in results if r.remedy} if mended else set()
+    own = len(remedies) > 1
+    whole = "" if own or not mended else next(iter(remedies), "") or (marked(check) if check else "")
+    remedy, note = remedy_parts(whole)
     return Finding(
         check=first.check,
         title=one_line(check.title if check else first.title) or first.check,
@@ -276,32 +322,61 @@ def _finding(results: list[Result], registry: Registry) -> Finding:
         scope=first.scope,
         why=first_sentence(check.why) if check else "",
         remedy=remedy,
-        note=note,
-        command=_command(first, check),
+        note=note if not own else remedy_parts(next(r.remedy for r in results if r.remedy))[1],
+        command=to_try(first, check),
         reversible=check.reversible if check else None,
         source=check.source if check else "",
-        groups=_groups(results),
+        groups=_groups(results, own),
+        path=one_line(first.plan_path),
     )
 
 
-def _command(result: Result, check: Check | None) -> str:
-    if result.evidence and result.evidence[0].command:
-        return result.evidence[0].command.strip()
-    return check.commands[0].shell if check and check.commands else ""
-
-
-def _groups(results: list[Result]) -> tuple[Group, ...]:
+def _groups(results: list[Result], own_remedies: bool) -> tuple[Group, ...]:
     same: dict[tuple[str, ...], list[str]] = {}
     for r in results:
         load = LOADS[r.load] if r.load else ""
         told = any(w in r.message or w in r.actual for w in r.where)
         where = "" if told else folded(map(one_line, r.where), 80)
-        key = (one_line(r.expected), one_line(r.actual), one_line(r.message), where, load)
+        remedy = remedy_parts(r.remedy)[0] if own_remedies else ""
+        key = (
+            one_line(r.expected),
+            one_line(r.actual),
+            one_line(r.message),
+            where,
+            load,
+            remedy,
+            waiver_text(r),
+        )
         same.setdefault(key, []).append(one_line(r.subject))
     groups = [Group(tuple(sorted(s, key=natural)), *key) for key, s in same.items()]
     return tuple(
         sorted(groups, key=lambda g: (-len(g.subjects), natural(g.subjects[0]), g.actual, g.message))
     )
+
+
+def waiver_text(result: Result) -> str:
+    """Who accepted it, until when and why; empty where nobody did."""
+    if result.waived is None:
+        return ""
+    w = result.waived
+    ticket = f", {one_line(w.ticket)}" if w.ticket else ""
+    return f"{one_line(w.owner)} until {one_line(w.expires)}: {one_line(w.reason)}{ticket}"
+
+
+def _alike(warnings: tuple[Finding, ...]) -> tuple[tuple[Alike, ...], tuple[Finding, ...]]:
+    """Warnings of three or more checks with one message put together, and the others."""
+    same: dict[tuple[tuple[str, ...], str], list[Finding]] = {}
+    for finding in warnings:
+        first = finding.groups[0]
+        if len(finding.groups) == 1 and first.detail:
+            same.setdefault((first.subjects, first.detail), []).append(finding)
+    many = {key: found for key, found in same.items() if len(found) > 2}
+    inside = {id(f) for found in many.values() for f in found}
+    together = (
+        Alike(tuple(sorted(f.check for f in found)), subjects, text)
+        for (subjects, text), found in many.items()
+    )
+    return tuple(together), tuple(f for f in warnings if id(f) not in inside)
 
 
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b")
@@ -359,7 +434,8 @@ def _sentence(
     if not results.results:
         parts.append("nothing was measured")
     if results.left_out_checks:
-        parts.append(f"{plural(len(results.left_out_checks), 'check')} left out of this run")
+        why = f" ({one_line(results.reason)})" if results.reason else ""
+        parts.append(f"{plural(len(results.left_out_checks), 'check')} left out of this run{why}")
     if results.left_out_hosts:
         nodes = plural(len(results.left_out_hosts), "node")
         parts.append(f"{nodes} of the plan left out: {folded(map(one_line, results.left_out_hosts), 60)}")
@@ -370,6 +446,11 @@ def _sentence(
         taken = f"taken at {one_line(results.started)} " if results.started else ""
         said += f"; judged from captures {taken}in {one_line(results.captures)}"
     return said
+
+
+def _waived_too(results: Results) -> str:
+    days = sorted(r.waived.expires for r in results.results if r.waived)
+    return f"; {plural(len(days), 'finding')} waived, the first until {one_line(days[0])}" if days else ""
 
 
 def _reach(findings: tuple[Finding, ...], results: Results) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checks.report.causes import Cause
 from checks.report.findings import SYMBOLS, WORDS, Finding, Registry, examine
 from checks.report.matrix import as_script_data, matrix
 from checks.report.racks import Budget, RackView, Reading, rack_views
-from checks.report.text import clean, duration, folded, kilowatts, plural
+from checks.report.text import clean, duration, folded, is_prose, kilowatts, plural
 from rackwright.files import write_whole
 from rackwright.plan import Plan
 from rackwright.render import render
@@ -73,8 +74,16 @@ def view(results: Results, registry: Registry, plan: Plan | None) -> dict[str, A
         "facts": [(name, clean(value)) for name, value in facts if value],
         "counts": [{"mark": _mark(state), "count": f"{count:,}"} for state, count in report.counts],
         "areas": areas,
-        "findings": [_finding(f) for f in report.blocking],
-        "warnings": [_finding(f) for f in report.warnings],
+        "findings": [_finding(f) for f in report.failures],
+        "causes": [_cause(c) for c in report.causes],
+        "lone": [_finding(f) for f in report.lone],
+        "waived": [_finding(f) for f in report.waived],
+        "warnings": [_finding(f) for f in report.warned],
+        "alike": [
+            {"checks": clean(", ".join(a.checks)), "subjects": folded(a.subjects), "text": spans(a.text)}
+            for a in report.alike
+        ],
+        "differs": _differs(report.failures + report.waived + report.warned),
         "open": [_finding(f) for f in report.open],
         "unreachable": [
             {
@@ -82,6 +91,7 @@ def view(results: Results, registry: Registry, plan: Plan | None) -> dict[str, A
                 "count": plural(len(u.hosts), "host"),
                 "reason": spans(u.reason),
                 "next": u.next,
+                "by_hand": is_prose(u.next),
             }
             for u in report.unreachable
         ],
@@ -111,6 +121,43 @@ def spans(text: str) -> list[tuple[bool, str]]:
     return [(bool(i % 2), part) for i, part in enumerate(parts) if part]
 
 
+def _differs(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
+    """Where the fleet is not as the plan says: one line a planned value and found one."""
+    return [
+        {
+            "path": clean(finding.path),
+            "check": finding.check,
+            "mark": _mark("waived" if group.waiver else finding.status),
+            "planned": spans(group.expected),
+            "found": spans(group.actual or group.message),
+            "detail": spans(group.detail),
+            "subjects": folded(group.subjects),
+            "count": plural(len(group.subjects), finding.scope),
+        }
+        for finding in sorted((f for f in findings if f.path), key=lambda f: f.path)
+        for group in finding.groups[:_GROUPS]
+    ]
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    reach = ", ".join(plural(len(names), scope) for scope, names in cause.subjects.items())
+    return {
+        "mark": _mark("error"),
+        "text": spans(cause.text),
+        "severity": str(cause.severity),
+        "reach": f"{plural(len(cause.checks), 'check')}, {plural(cause.verdicts, 'verdict')}, {reach}",
+        "subjects": [
+            ("" if scope == "host" else f"{scope} ") + folded(names)
+            for scope, names in cause.subjects.items()
+        ],
+        "checks": list(cause.checks),
+        "see": cause.see,
+        "look": clean(cause.command),
+        "remedy": cause.remedy,
+        "note": spans(cause.note),
+    }
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     shown, rest = finding.groups[:_GROUPS], finding.groups[_GROUPS:]
     left = [s for g in rest for s in g.subjects]
@@ -128,6 +175,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
                 "expected": spans(g.expected),
                 "found": spans(g.found),
                 "detail": spans(g.detail),
+                "remedy": clean(g.remedy),
+                "waiver": spans(g.waiver),
             }
             for g in shown
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from checks.report.causes import Cause
 from checks.report.findings import SYMBOLS, WORDS, Finding, Registry, examine
 from checks.report.text import clean, duration, folded, one_line, plural
 from rackwright.render import render
@@ -58,8 +59,15 @@ def view(results: Results, registry: Registry) -> dict[str, Any]:
         "counts": [
             {"word": f"{SYMBOLS[state]} {WORDS[state]}", "count": f"{n:,}"} for state, n in report.counts
         ],
-        "findings": [_finding(f) for f in report.blocking],
-        "warnings": [_finding(f) for f in report.warnings],
+        "findings": [_finding(f) for f in report.failures],
+        "causes": [_cause(c) for c in report.causes],
+        "lone": [_finding(f) for f in report.lone],
+        "waived": [_finding(f) for f in report.waived],
+        "warnings": [_finding(f) for f in report.warned],
+        "alike": [
+            {"checks": code(", ".join(a.checks)), "subjects": code(folded(a.subjects)), "text": prose(a.text)}
+            for a in report.alike
+        ],
         "open": [_finding(f) for f in report.open],
         "unreachable": [
             {"hosts": code(folded(u.hosts)), "reason": code(u.reason), "next": code(u.next)}
@@ -71,8 +79,24 @@ def view(results: Results, registry: Registry) -> dict[str, Any]:
     }
 
 
+def _cause(cause: Cause) -> dict[str, Any]:
+    reach = ", ".join(plural(len(names), scope) for scope, names in cause.subjects.items())
+    return {
+        "text": prose(cause.text),
+        "severity": str(cause.severity),
+        "reach": f"{plural(len(cause.checks), 'check')}, {reach}",
+        "on": ", ".join(code(folded(names)) for names in cause.subjects.values()),
+        "checks": code(", ".join(cause.checks)),
+        "see": code(cause.see) if cause.see else "",
+        "look": fenced(cause.command) if cause.command else "",
+        "remedy": fenced(cause.remedy) if cause.remedy else "",
+        "note": prose(cause.note),
+    }
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     left = [s for g in finding.groups[_GROUPS:] for s in g.subjects]
+    own = [g for g in finding.groups[:_GROUPS] if g.remedy]
     return {
         "mark": f"{SYMBOLS[finding.status]} {WORDS[finding.status]}",
         "id": code(finding.check),
@@ -87,12 +111,15 @@ def _finding(finding: Finding) -> dict[str, Any]:
                 "found": code(g.found),
                 "expected": code(g.expected),
                 "detail": code(g.detail) if g.detail else "",
+                "waiver": prose(g.waiver),
             }
             for g in finding.groups[:_GROUPS]
         ],
         "more": f"{plural(len(left), finding.scope)} more: {code(folded(left))}" if left else "",
         "why": prose(finding.why),
-        "remedy": fenced(finding.remedy) if finding.remedy else "",
+        "remedy": fenced(finding.remedy or "\n".join(f"# {folded(g.subjects)}\n{g.remedy}" for g in own))
+        if finding.remedy or own
+        else "",
         "note": prose(finding.note),
         "look": fenced(finding.command) if finding.status == "error" and finding.command else "",
         "once": finding.reversible is False and bool(finding.remedy),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from checks.remedy import marked
 from checks.report.findings import (
     LOADS,
     NOT_CHECKED,
@@ -15,6 +16,7 @@ from checks.report.findings import (
     Registry,
     display_state,
     open_readings,
+    waiver_text,
 )
 from checks.report.text import clean, natural, one_line, shorten
 from rackwright.plan import Plan
@@ -134,7 +136,7 @@ def _column(name: str, on_hosts: bool, results: Results, registry: Registry) -> 
         "title": one_line(check.title),
         "why": one_line(check.why),
         "source": one_line(check.source),
-        "remedy": clean(check.remedy),
+        "remedy": clean(marked(check)),
         "reversible": check.reversible,
     }
 
@@ -156,7 +158,12 @@ def _encoder(results: Results, strings: Table) -> Callable[[Result], tuple[Any, 
         state = UNREACHABLE if result.subject in results.unreachable else display_state(result, waiting)
         limit = limits[result.status is Status.PASS]
         evidence = tuple(
-            (text(e.command), -1 if e.rc is None else e.rc, text(shorten(e.excerpt, limit) if limit else ""))
+            (
+                text(e.command),
+                -1 if e.rc is None else e.rc,
+                text(shorten(e.excerpt, limit) if limit else ""),
+                text(e.host),
+            )
             for e in result.evidence
         )
         return (
@@ -170,6 +177,7 @@ def _encoder(results: Results, strings: Table) -> Callable[[Result], tuple[Any, 
             text(result.remedy),
             text(result.plan_path),
             evidence,
+            text(waiver_text(result)),
         )
 
     return encode

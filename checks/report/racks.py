@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from checks.report.findings import LOADS, Registry, display_state, open_readings
-from checks.report.text import natural, one_line
+from checks.report.text import natural, one_line, shorten
 from rackwright.plan import Plan, Rack
 from rackwright.verdict import Result, Results, Status
 
 _POWER = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*(kW|W|Watts)\b")
 _HEAT = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:°\s*)?C\b")
-_WORST = (Status.FAIL, Status.ERROR, Status.WARN, "open", Status.PASS, Status.NOT_APPLICABLE)
+_SHORT = 110
+"""Characters of a reading in the rack view; the matrix has all of it."""
+_WORST = (Status.FAIL, Status.ERROR, Status.WARN, "waived", "open", Status.PASS, Status.NOT_APPLICABLE)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _reading(result: Result, state: str) -> Reading:
         check=result.check,
         subject=one_line(result.subject),
         state=state,
-        text=one_line(result.actual or result.message),
+        text=shorten(one_line(result.actual or result.message), _SHORT),
         expected=one_line(result.expected),
         load=LOADS[result.load] if result.load else "",
     )

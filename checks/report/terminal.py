@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TextIO
 
 from checks.registry import Check
+from checks.report.causes import Cause
 from checks.report.findings import SYMBOLS, UNREACHABLE, WORDS, Finding, Group, Report, Verdict, examine
 from checks.report.text import clean, display_width, duration, folded, is_prose, plural, wrap
 from rackwright.verdict import Results, Status
@@ -29,6 +30,7 @@ _STYLES = {
 _COLOURS: dict[str, str] = {
     Verdict.READY: "green", Verdict.NOT_READY: "red", Verdict.INCOMPLETE: "yellow",
     Status.FAIL: "red", Status.ERROR: "magenta", Status.WARN: "yellow", "open": "cyan",
+    "waived": "yellow",
     UNREACHABLE: "magenta",
 }  # fmt: skip
 
@@ -65,10 +67,18 @@ class _Writer:
     def report(self, report: Report) -> Iterator[str]:
         yield from self._header(report)
         yield from self._unreachable(report)
-        for finding in report.blocking:
+        for finding in report.failures:
             yield ""
             yield from self._block(finding)
-        yield from self._section("Warnings (they do not block)", report.warnings, self._warning)
+        for cause in report.causes:
+            yield ""
+            yield from self._cause(cause)
+        for finding in report.lone:
+            yield ""
+            yield from self._block(finding)
+        yield from self._section("Waived", report.waived, self._waived)
+        yield from self._section("Warnings (they do not block)", report.warned, self._warning)
+        yield from self._alike(report)
         yield from self._section("Open until full load", report.open, self._open)
         yield from self._notes(report)
         yield from self._totals(report)
@@ -116,6 +126,31 @@ class _Writer:
             yield from self._commands("try", finding.command)
         yield from self._remedy(finding)
 
+    def _cause(self, cause: Cause) -> Iterator[str]:
+        """What one cause kept from being measured, in one block."""
+        mark = f"{SYMBOLS[Status.ERROR]} {WORDS[Status.ERROR].upper()}"
+        reach = ", ".join(plural(len(names), scope) for scope, names in cause.subjects.items())
+        checks = plural(len(cause.checks), "check")
+        first, *rest = wrap(f"{mark}  {cause.text} ({cause.severity}, {checks}, {reach})", self.columns)
+        yield first.replace(mark, self._paint(mark, _COLOURS[Status.ERROR]), 1)
+        yield from (_INDENT + line for text in rest for line in wrap(text, self.columns - len(_INDENT)))
+        names = [folded(names) if scope == "host" else f"{scope} {folded(names)}"
+                 for scope, names in cause.subjects.items()]  # fmt: skip
+        yield from self._field("on", "; ".join(names), "cyan")
+        yield from self._field("checks", ", ".join(cause.checks))
+        if cause.see:
+            yield from self._field("see", f"{cause.see} above: its remedy mends this too")
+        if cause.command:
+            yield from self._commands("try", cause.command)
+        yield from self._commands("remedy", cause.remedy)
+        if cause.note:
+            yield from self._field("", cause.note)
+
+    def _waived(self, finding: Finding) -> Iterator[str]:
+        for group in finding.groups:
+            text = f"~ WAIVED  {finding.check}  {folded(group.subjects, 60)}  found {group.found}"
+            yield from self._one_line(f"{text} · {group.waiver}", "waived")
+
     def _group(self, group: Group, *, expected: bool) -> Iterator[str]:
         yield from self._field("on", folded(group.subjects), "cyan")
         if expected and group.expected:
@@ -123,6 +158,7 @@ class _Writer:
         yield from self._field("  found", group.found, "bold")
         if group.detail:
             yield from self._field("", group.detail)
+        yield from self._commands("  remedy", group.remedy)
 
     def _remedy(self, finding: Finding) -> Iterator[str]:
         yield from self._commands("remedy", finding.remedy)
@@ -186,11 +222,20 @@ class _Writer:
     def _warning(self, finding: Finding) -> Iterator[str]:
         for group in finding.groups[:3]:
             expected = f" · expected {group.expected}" if group.expected else ""
-            text = f"! WARN  {finding.check}  {folded(group.subjects, 60)}  found {group.found}{expected}"
+            detail = f" · {group.detail}" if group.detail else ""
+            text = f"! WARN  {finding.check}  {folded(group.subjects, 60)}  found {group.found}"
+            text += detail + expected
             yield from self._one_line(text, Status.WARN)
         left = [s for g in finding.groups[3:] for s in g.subjects]
         if left:
             yield from self._one_line(f"! WARN  {finding.check}  and on {folded(left, 60)}", Status.WARN)
+
+    def _alike(self, report: Report) -> Iterator[str]:
+        if report.alike and not report.warned:
+            yield from ("", self._paint("Warnings (they do not block)", "bold"))
+        for item in report.alike:
+            text = f"! WARN  {plural(len(item.checks), 'check')}  {folded(item.subjects, 60)}  {item.text}"
+            yield from self._one_line(text, Status.WARN, ", ".join(item.checks))
 
     def _open(self, finding: Finding) -> Iterator[str]:
         loads = sorted({g.load for g in finding.groups})

@@ -54,7 +54,7 @@ def remedy_parts(remedy: str) -> tuple[str, str]:
 
 def is_prose(text: str) -> bool:
     """Whether a remedy is a sentence for a person instead of a command."""
-    return text.rstrip().endswith(".") or ", then " in text or ". " in text
+    return text.rstrip().endswith(".") or ", then " in text or ", or " in text or ". " in text
 
 
 def duration(seconds: float) -> str:

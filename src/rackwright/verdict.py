@@ -88,11 +88,24 @@ def could_not_measure(message: str, *, expected: str = "", actual: str = "") -> 
 
 
 class Evidence(_Frozen):
-    """What a verdict rests on: the command, its exit status and the lines that matter."""
+    """What a verdict rests on: the command, its exit status and the lines that matter.
+
+    ``host`` is set where the verdict is about several.
+    """
 
     command: str
     rc: int | None = None
     excerpt: str = ""
+    host: str = ""
+
+
+class Waived(_Frozen):
+    """Who accepted a finding, why, and until which day (``YYYY-MM-DD``, that day included)."""
+
+    owner: str
+    reason: str
+    expires: str
+    ticket: str = ""
 
 
 class Result(_Frozen):
@@ -113,13 +126,19 @@ class Result(_Frozen):
     remedy: str = ""
     plan_path: str = ""
     evidence: tuple[Evidence, ...] = ()
+    waived: Waived | None = None
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a failure of it would block."""
+        return self.severity in (Severity.CRITICAL, Severity.MAJOR)
 
     @property
     def blocking(self) -> bool:
         """Whether this verdict makes the run a finding (exit 1)."""
-        if self.status is Status.ERROR:
-            return True
-        return self.status is Status.FAIL and self.severity in (Severity.CRITICAL, Severity.MAJOR)
+        if self.waived is not None:
+            return False
+        return self.status is Status.ERROR or (self.status is Status.FAIL and self.heavy)
 
 
 class Results(_Frozen):
@@ -127,9 +146,10 @@ class Results(_Frozen):
 
     ``not_measured`` counts, for a host that was not reached or was left out of later tiers, the checks that
     gave no result; ``notes`` are remarks about the run itself. ``left_out_checks`` and ``left_out_hosts``
-    are the checks of tier 0 and the nodes of the plan that the run did not include: it says nothing about
-    them. ``complete`` is false where the run ended before every verdict was in. ``captures`` names the
-    directory whose kept captures were judged; ``started`` is then the time of the oldest.
+    are the checks of tier 0 and the nodes of the plan that the run did not include, ``reason`` is why: it
+    says nothing about them. ``complete`` is false where the run ended before every verdict was in.
+    ``captures`` names the directory whose kept captures were judged; ``started`` is then the time of the
+    oldest.
     """
 
     schema_: str = Field(default=RESULTS_SCHEMA, alias="schema")
@@ -146,6 +166,7 @@ class Results(_Frozen):
     complete: bool = True
     left_out_checks: tuple[str, ...] = ()
     left_out_hosts: tuple[str, ...] = ()
+    reason: str = ""
     results: tuple[Result, ...] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

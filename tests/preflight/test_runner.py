@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from checks import registry
+from checks.bench import Bench, Context
 from checks.capture import Capture, CommandOutput
 from checks.explain import explain
 from checks.journal import read as read_journal
 from checks.registry import Check, Command, Scope
 from checks.report.findings import Verdict, examine
 from checks.runner import (
-    Bench,
-    Context,
     InterruptedRunError,
     Options,
     require_hosts,

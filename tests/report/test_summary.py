@@ -219,3 +219,97 @@ def test_what_follows_from_an_unreachable_host_is_one_line() -> None:
     assert report.errors == ()
     assert report.notes == ("2 checks of pool hot not measured: no host of them was reached",)
     assert report.verdict is Verdict.INCOMPLETE
+
+
+def _unread(check: str, message: str, subject: str = "gpu-01") -> Result:
+    return _one(Status.ERROR, check=check).model_copy(update={"message": message, "subject": subject})
+
+
+SMI = "`nvidia-smi -q -x` "
+SUDO = "needs root, and sudo -n was refused"
+
+
+@pytest.mark.parametrize(
+    ("messages", "text", "command"),
+    [
+        ([SMI + "is not installed on the host", "`nvidia-smi -L` is not installed on the host"],
+         "nvidia-smi is not installed", "command -v nvidia-smi"),
+        ([f"`dmesg -T` {SUDO}", f"`ipmitool sel elist` {SUDO}"],
+         "sudo -n was refused, and these commands need root", "sudo -n true"),
+        ([SMI + "was not started: nvidia-smi did not answer an earlier call",
+          "`nvidia-smi -L` did not finish within 30 s"], "nvidia-smi did not answer", None),
+        ([SMI + "ended with status 9: No devices were found", "`nvidia-smi -L` ended with status 9: No "
+          "devices were found / more"], "nvidia-smi ended with status 9: No devices were found", None),
+        (["missing expectation expectations.h.os.thp", "missing expectation expectations.h.gpu.ecc"],
+         "the plan has no expected value for these checks", None),
+        (["something else", "something else"], "something else", None),
+    ],
+)  # fmt: skip
+def test_one_cause_is_one_block(messages: list[str], text: str, command: str | None) -> None:
+    run = _run(*(_unread(f"gpu-{i}", m) for i, m in enumerate(messages)))
+    (cause,) = examine(run, REGISTRY).causes
+    assert (cause.text, cause.checks, cause.subjects) == (text, ("gpu-0", "gpu-1"), {"host": ("gpu-01",)})
+    assert command is None or cause.command == command
+    assert examine(run, REGISTRY).lone == ()
+    for shown in (terminal.summary(run, registry=REGISTRY), markdown.summary(run, REGISTRY)):
+        assert " ".join(shown.split()).count(text) == 1
+        assert shown.lower().count("not measured") <= 3
+
+
+def test_a_cause_of_one_check_stays_with_its_check() -> None:
+    report = examine(_run(_unread("gpu-ecc", SMI + "is not installed on the host")), REGISTRY)
+    assert report.causes == () and [f.check for f in report.lone] == ["gpu-ecc"]
+
+
+def test_a_cause_names_the_failure_that_mends_it() -> None:
+    failed_privilege = _one(Status.FAIL, check="host-privilege")
+    run = _run(_unread("log-xid", f"`dmesg -T` {SUDO}"), _unread("bmc-sel", f"`x` {SUDO}"), failed_privilege)
+    (cause,) = examine(run, REGISTRY).causes
+    assert cause.see == "host-privilege"
+    assert "see        host-privilege above" in terminal.summary(run, registry=REGISTRY)
+
+
+def test_pools_alone_leave_no_host_unchecked() -> None:
+    pool = _one().model_copy(update={"check": "uniform-driver", "scope": "pool", "subject": "hot"})
+    run = _run(pool, hosts=["gpu-01", "gpu-02"])
+    report = examine(run, REGISTRY)
+    assert (report.not_checked, report.verdict) == ((), Verdict.READY)
+    assert "not checked" not in terminal.summary(run, registry=REGISTRY)
+
+
+def test_remedies_that_differ_stand_with_their_hosts() -> None:
+    found = [
+        _one(Status.FAIL, check="roce-qos").model_copy(
+            update={
+                "subject": f"gpu-0{n}",
+                "remedy": f"sudo mlnx_qos -i enp{n}s0",
+                "message": f"enp{n}s0: off",
+            }
+        )
+        for n in (1, 2)
+    ]
+    run = _run(*found, hosts=["gpu-01", "gpu-02"])
+    (finding,) = examine(run, REGISTRY).failures
+    assert finding.remedy == "" and [g.remedy for g in finding.groups] == [r.remedy for r in found]
+    for shown in (terminal.summary(run, registry=REGISTRY), markdown.summary(run, REGISTRY)):
+        assert all(r.remedy in shown for r in found)
+
+
+def test_warnings_that_say_the_same_are_one_line() -> None:
+    warned = [
+        _one(Status.WARN, check=f"uniform-{n}").model_copy(update={"message": "not compared: gpu-02"})
+        for n in ("a", "b", "c")
+    ]
+    text = terminal.summary(_run(*warned), registry={})
+    assert text.count("not compared: gpu-02") == 1 and "uniform-a, uniform-b, uniform-c" in text
+
+
+def test_a_waived_finding_blocks_nothing_and_is_shown() -> None:
+    mark = {"owner": "jane", "reason": "until the kernel", "expires": "2030-01-31", "ticket": "OPS-1"}
+    run = _run(_one(Status.FAIL, check="os-swap"))
+    waived = Result.model_validate({**run.results[0].model_dump(), "waived": mark})
+    run = run.model_copy(update={"results": (waived, _one(load=Load.FULL))})
+    assert (run.exit_code, examine(run, REGISTRY).verdict) == (0, Verdict.READY)
+    for shown in (terminal.summary(run, registry=REGISTRY, width=200), markdown.summary(run, REGISTRY)):
+        assert "jane until 2030-01-31: until the kernel, OPS-1" in shown
+        assert "1 finding waived, the first until 2030-01-31" in " ".join(shown.split())

@@ -52,7 +52,9 @@ def markdown(registry: Mapping[str, Check]) -> str:
         "",
         "Made by `rackwright checklist --markdown`; do not edit. A check compares what a host shows with",
         "the plan's value at `expectations.<pool>.<path>`. What cannot be read is an error, never a pass;",
-        "readings of power and temperature stay open until they were taken at full load.",
+        "readings of power and temperature stay open until they were taken at full load. While anything of",
+        "the plan is open, unread or left out, the headline of a run says INCOMPLETE instead of READY.",
+        "What a remedy shows `<like this>` is filled from the plan and the finding when a host fails.",
         "",
     ]
     for area, items in groupby(_ordered(registry), key=lambda c: c.area):
@@ -63,6 +65,8 @@ def markdown(registry: Mapping[str, Check]) -> str:
 
 
 def _section(item: Check) -> Iterable[str]:
+    from checks.remedy import marked
+
     yield f"### {item.id}: {item.title}"
     yield ""
     yield item.why
@@ -78,7 +82,7 @@ def _section(item: Check) -> Iterable[str]:
         yield f"- Reads {keys}."
     yield f"- Remedy{'' if item.reversible else ' (cannot be undone)'}:"
     yield ""
-    yield f"      {item.remedy}"
+    yield f"      {marked(item)}"
     yield ""
 
 
