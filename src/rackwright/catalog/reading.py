@@ -67,10 +67,18 @@ def texts(root: Traversable | Path, *, own: bool = False) -> Iterator[Text]:
         place = root / folder if folder else root
         if not place.is_dir():
             continue
-        for item in sorted(place.iterdir(), key=lambda i: i.name):
+        for item in _items(place):
             if item.name.endswith((".yaml", ".yml") if own else ".yaml") and item.is_file():
                 name = str(item) if own else f"catalog/{folder}/{item.name}"
                 yield Text(printable(name), _text(item, name), own)
+
+
+def _items(place: Traversable | Path) -> list[Traversable | Path]:
+    try:
+        return sorted(place.iterdir(), key=lambda i: i.name)
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        raise CannotRun(broken(str(place), "must be a directory that can be read", found)) from None
 
 
 def _text(item: Traversable | Path, name: str) -> str:
