@@ -112,6 +112,17 @@ def test_without_root_it_sizes_and_renders_and_says_that_nothing_was_proved(
     assert "exit status" not in err
 
 
+@pytest.mark.parametrize("first", [KeyboardInterrupt, demo.StepFailed])
+def test_what_cannot_be_taken_down_is_told_with_the_command(first: type[BaseException]) -> None:
+    down = [sys.executable, "-m", "tools.lab", "down", "--dir", "/nowhere/lab"]
+    with pytest.raises(demo.StillRunning) as caught, demo.taken_down("Take it down", down):
+        raise first
+    assert str(caught.value) == (
+        "Take it down: exit status 2, expected 0: something may still run\n"
+        "next: python -m tools.lab down --dir /nowhere/lab"
+    )
+
+
 @pytest.mark.rack
 def test_a_rack_that_does_not_come_up_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

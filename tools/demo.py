@@ -28,6 +28,10 @@ class StepFailed(Exception):
     """A step ended with a status it should not have."""
 
 
+class StillRunning(Exception):
+    """What the demo started could not be taken down."""
+
+
 def shown(argv: Sequence[str]) -> str:
     words = ["rackwright" if list(argv[:3]) == RACKWRIGHT else f"python -m {argv[2]}"]
     return " ".join([*words, *(shlex.quote(a) for a in argv[3:])])
@@ -61,6 +65,24 @@ def run(argv: Sequence[str]) -> int:
 
 
 @contextmanager
+def taken_down(title: str, argv: Sequence[str]) -> Iterator[None]:
+    """``argv`` takes down what runs inside, whatever happens; what failed first is raised.
+
+    Raises:
+        StillRunning: it could not.
+    """
+    try:
+        yield
+    except BaseException as first:
+        try:
+            step(title, argv)
+        except StepFailed as left:
+            raise StillRunning(f"{left}: something may still run\nnext: {shown(argv)}") from first
+        raise
+    step(title, argv)
+
+
+@contextmanager
 def rack(config: Path, directory: Path) -> Iterator[Path]:
     """The simulated rack is up inside, and down afterwards whatever happens; what failed first is raised.
 
@@ -68,13 +90,8 @@ def rack(config: Path, directory: Path) -> Iterator[Path]:
     """
     down = [*RACK, "down", "--dir", str(directory)]
     step("Raise a simulated rack", [*RACK, "up", str(config), "--dir", str(directory)])
-    try:
+    with taken_down("Take the rack down", down):
         yield directory / "hosts.ini"
-    except BaseException:
-        with suppress(StepFailed):
-            step("Take the rack down", down)
-        raise
-    step("Take the rack down", down)
 
 
 @contextmanager
@@ -88,13 +105,8 @@ def lab(plan: Path, directory: Path) -> Iterator[None]:
         "Raise a control plane with the plan's nodes, simulated",
         [*LAB, "up", str(plan), "--dir", str(directory)],
     )
-    try:
+    with taken_down("Take the control plane down", down):
         yield
-    except BaseException:
-        with suppress(StepFailed):
-            step("Take the control plane down", down)
-        raise
-    step("Take the control plane down", down)
 
 
 def stand_up(plan: Path, out: Path) -> str:
@@ -171,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         return demo(options.workload, options.rack, options.dir)
-    except (StepFailed, OSError) as error:
+    except (StepFailed, StillRunning, OSError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     except CannotRun as error:
