@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -60,7 +62,7 @@ __all__ = [
     "named",
     "read_catalog",
     "unknown_entry",
-    "use",
+    "using",
 ]
 
 E = TypeVar("E", bound=Entry)
@@ -160,18 +162,15 @@ def unknown_entry(known: Mapping[str, Entry], name: str, path: str, what: str) -
 def _near(name: str, known: Mapping[str, Entry]) -> str:
     """The nearest id; one that begins with ``name`` is nearer than one that merely looks alike.
 
-    A near alias is answered with the id that it stands for.
+    Aliases count too, in any case; the answer is the id that they stand for.
     """
     longer = [k for k in known if k.startswith(name)]
     if len(longer) == 1:
         return nearest(longer[0], longer)
-    if close := nearest(name, known):
-        return close
     spoken = {alias.lower(): entry.id for entry in known.values() for alias in entry.aliases}
-    for alias, target in spoken.items():
-        if nearest(name.lower(), spoken).find(f'"{alias}"') >= 0:
-            return nearest(target, [target])
-    return ""
+    spoken |= {entry: entry for entry in known}
+    close = get_close_matches(name.lower(), spoken, n=1, cutoff=0.6)
+    return nearest(spoken[close[0]], [spoken[close[0]]]) if close else ""
 
 
 def _like(name: str, known: Mapping[str, Entry]) -> list[str]:
@@ -200,11 +199,17 @@ def named(catalog: Catalog, name: str) -> list[Entry]:
     return entries
 
 
-def use(directories: Iterable[Path]) -> None:
+@contextmanager
+def using(directories: Iterable[Path]) -> Iterator[None]:
     """Read ``directories`` of a user's own entries besides those that ``RACKWRIGHT_CATALOG`` names."""
-    added = [str(directory) for directory in directories]
-    if added:
-        os.environ[VARIABLE] = os.pathsep.join([*added, *filter(None, [os.environ.get(VARIABLE)])])
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = os.pathsep.join([*map(str, directories), *filter(None, [before])])
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def load_catalog() -> Catalog:

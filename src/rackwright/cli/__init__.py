@@ -68,9 +68,9 @@ def group(directories: tuple[Path, ...]) -> None:
     Exit status: 0 good, 1 findings, 2 bad input or could not run.
     """
     if directories:
-        from rackwright.catalog import use
+        from rackwright.catalog import using
 
-        use(directories)
+        click.get_current_context().with_resource(using(directories))
 
 
 def main(args: list[str] | None = None) -> None:

@@ -20,9 +20,9 @@ KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "plat
     help="A directory of your own entries, beside ours; as rackwright --catalog and RACKWRIGHT_CATALOG.",
 )
 def command(directories: tuple[Path, ...]) -> None:
-    from rackwright.catalog import use
+    from rackwright.catalog import using
 
-    use(directories)
+    click.get_current_context().with_resource(using(directories))
 
 
 @command.command(name="list", help="One line an entry: of one kind, or of all.")

@@ -32,8 +32,9 @@ def command(workload: Path, output: Path | None, as_json: bool) -> None:
     asked = load_workload(workload)
     if output is not None:
         _keep_others(output)
+    catalog = load_catalog()
     try:
-        plan = size(asked, load_catalog())
+        plan = size(asked, catalog)
     except RackwrightError as error:
         raise located(error, load_yaml(workload)) from None
     if output is not None:

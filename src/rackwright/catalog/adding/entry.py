@@ -43,7 +43,7 @@ def entry_of(shape: Shape, *, name: str, hf_id: str, read_from: str) -> dict[str
     data = _described(shape, name=name, hf_id=hf_id, read_from=read_from)
     model = ModelEntry.model_validate(_sourced(data))
     counts = model.parameters
-    if shape.counted is not None and abs(counts.total / shape.counted - 1) > AGREES:
+    if shape.counted is not None and abs(counts.total - shape.counted) > AGREES * counts.total:
         raise InputErrors(
             Problem(
                 printable(read_from),
