@@ -82,7 +82,7 @@ def test_a_model_is_added_and_sized(tmp_path: Path, rackwright: Run) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "config.json, read 20" in shown.stdout
     workload = tmp_path / "w.yaml"
-    workload.write_text(WORKLOAD.replace("qwen2.5-72b-instruct", "ours/Eight-8B").replace("fp8", "bf16"))
+    workload.write_text(WORKLOAD.replace("qwen2.5-72b-instruct", "Eight-8B").replace("fp8", "bf16"))
     assert "must be a model of the catalog" in rackwright("size", str(workload)).stderr
     sized = rackwright("--catalog", str(own.parent), "size", str(workload))
     assert sized.returncode == 0, sized.stderr
