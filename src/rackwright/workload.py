@@ -94,10 +94,36 @@ class Site(Input):
     domain: Domain = "llm.internal"
 
 
-class Hardware(Input):
-    """What it may run on. ``machine`` is a catalog id."""
+class Budget(Input):
+    """An amount in a stated currency."""
 
-    machine: CatalogId
+    amount: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+    currency: Literal["CNY", "USD", "EUR"]
+
+
+Objective = Literal["tco", "capex", "cost-per-token", "energy"]
+
+
+class Search(Input):
+    """What may be chosen where ``hardware.machine`` is left out, and what is best.
+
+    ``machines``: only these, such as what is owned; empty: the whole catalog. ``vendors``: only theirs.
+    ``domestic``: only vendors that a domestic-compliance rule accepts. ``datacentre``: no card whose driver's
+    licence bars it from data centres. ``budget``: the most that may be paid before the first token.
+    """
+
+    objective: Objective = "tco"
+    machines: tuple[CatalogId, ...] = ()
+    vendors: tuple[str, ...] = ()
+    domestic: bool = False
+    datacentre: bool = False
+    budget: Budget | None = None
+
+
+class Hardware(Input):
+    """What it may run on. ``machine``: a catalog id; left out, ``rackwright size`` searches for one."""
+
+    machine: CatalogId | None = None
     fabric: Literal["none", "roce", "infiniband"] = "none"
     nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
     spares: Annotated[int, Field(strict=True, ge=0, le=256)] = 0
@@ -143,7 +169,8 @@ class Workload(Input):
     slo: Objectives = Objectives()
     redundancy: Annotated[float, Field(ge=1, le=10)] = 1.5
     engine: CatalogId = "vllm"
-    hardware: Hardware
+    hardware: Hardware = Hardware()
+    search: Search = Search()
     site: Site = Site()
     overrides: Overrides = Overrides()
 

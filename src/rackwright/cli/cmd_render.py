@@ -68,11 +68,11 @@ def _plan(file: Path) -> Plan:
     from rackwright.catalog import load_catalog
     from rackwright.cli.messages import located
     from rackwright.errors import RackwrightError
-    from rackwright.sizing.size import size
+    from rackwright.sizing.search import plan_of
 
     asked = load_workload(file)
     try:
-        return size(asked, load_catalog())
+        return plan_of(asked, load_catalog())
     except RackwrightError as error:
         raise located(error, document) from None
 

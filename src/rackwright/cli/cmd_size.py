@@ -15,7 +15,7 @@ from rackwright.cli.messages import located
 from rackwright.errors import CannotRun, Problem, RackwrightError
 from rackwright.files import say
 from rackwright.plan import Plan, save_plan
-from rackwright.sizing.size import size
+from rackwright.sizing.search import plan_of
 from rackwright.workload import load_workload
 from rackwright.yamlio import load_yaml
 
@@ -34,7 +34,7 @@ def command(workload: Path, output: Path | None, as_json: bool) -> None:
         _keep_others(output)
     catalog = load_catalog()
     try:
-        plan = size(asked, catalog)
+        plan = plan_of(asked, catalog)
     except RackwrightError as error:
         raise located(error, load_yaml(workload)) from None
     if output is not None:
@@ -165,6 +165,20 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
             *cost.basis.split("; "),
         ],
     )
+    yield from _alternatives(plan)
+
+
+def _alternatives(plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    looked = plan.alternatives
+    if looked is None:
+        return
+    lines = [
+        f"best of {looked.considered} by {looked.objective}: {looked.value:,.4g} {looked.unit}"
+        if looked.value < 1000
+        else f"best of {looked.considered} by {looked.objective}: {looked.value:,.0f} {looked.unit}"
+    ]
+    lines += [f"then {o.machine} {o.quantisation}: {o.why}" for o in looked.runners_up[:3]]
+    yield "chosen", lines
 
 
 def _cautions(plan: Plan) -> Iterator[str]:

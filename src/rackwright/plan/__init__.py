@@ -18,7 +18,7 @@ from pydantic import Field
 from rackwright.errors import HandEditedPlan, InputErrors, Problem
 from rackwright.files import write_whole
 from rackwright.plan.base import NotApplicable, Section
-from rackwright.plan.cost import Caution, Cost, Explanation, Money
+from rackwright.plan.cost import Alternatives, Caution, Cost, Explanation, Money
 from rackwright.plan.deployments import Deployment
 from rackwright.plan.expectations import HostExpectation
 from rackwright.plan.fabric import Fabric, Qos, Rail
@@ -60,6 +60,7 @@ class Plan(Section):
     platform: Platform | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
+    alternatives: Alternatives | None = None
     cautions: tuple[Caution, ...] = ()
     explanations: tuple[Explanation, ...] = ()
 

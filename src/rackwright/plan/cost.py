@@ -23,6 +23,27 @@ class Cost(Section):
     basis: str
 
 
+class Alternative(Section):
+    """Another way that was sized. ``value``: of the objective; None where it does not stand, with ``why``."""
+
+    machine: str
+    quantisation: str
+    nodes: int | None = None
+    value: float | None = None
+    why: str
+
+
+class Alternatives(Section):
+    """What a search looked at: the objective and its unit, the runners-up, and why the rest lost."""
+
+    objective: str
+    unit: str
+    value: float
+    considered: int
+    runners_up: tuple[Alternative, ...] = ()
+    refused: tuple[Alternative, ...] = ()
+
+
 class Caution(Section):
     """``severity``: info, warn, or refuse (a red line). ``suppressed``: the reason given in the workload."""
 

@@ -75,6 +75,7 @@ def _differences(plan: Plan, catalog: Catalog) -> Iterator[Problem]:
     except RackwrightError as error:
         yield from (replace(p, where=f"workload.{p.where}") for p in error.problems)
         return
+    fresh = fresh.model_copy(update={"alternatives": plan.alternatives})
     for path, was, now in differences(fresh.as_dict(), redacted(plan.as_dict())):
         if path == EXEMPT:
             continue

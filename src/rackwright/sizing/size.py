@@ -113,7 +113,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
             problems at once.
         Infeasible: no layout or not enough machines; with the binding constraint and the best value.
     """
-    stand = _stand(workload, catalog)
+    stand = stand_of(workload, catalog)
     decided = _decide(stand)
     pool = _pool(decided)
     deployment = _deployment(decided)
@@ -184,12 +184,19 @@ def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
     return {c.id for c in found if c.severity == "refuse"}
 
 
-def _stand(workload: Workload, catalog: Catalog) -> Stand:
-    """The catalog entries that the workload names, and every reason why they do not go together."""
+def stand_of(workload: Workload, catalog: Catalog) -> Stand:
+    """The catalog entries that the workload names.
+
+    Raises:
+        InputErrors: every reason why they do not go together.
+    """
     problems: list[Problem] = []
-    machine = find(catalog.machines, workload.hardware.machine)
-    if machine is None:
-        problems.append(_unknown(catalog.machines, workload.hardware.machine, "hardware.machine", "machine"))
+    named = workload.hardware.machine
+    machine = find(catalog.machines, named) if named is not None else None
+    if named is None:
+        problems.append(_nameless())
+    elif machine is None:
+        problems.append(_unknown(catalog.machines, named, "hardware.machine", "machine"))
     else:
         problems.extend(_fabric_problems(workload, machine, catalog))
     engine = find(catalog.engines, workload.engine)
@@ -217,6 +224,16 @@ def _stand(workload: Workload, catalog: Catalog) -> Stand:
         quantisation,
         _kv_bits(workload, model, quantisation),
         owned.canonical(engine.version, workload.overrides.engine_flags),
+    )
+
+
+def _nameless() -> Problem:
+    return Problem(
+        "hardware.machine",
+        "must name a machine of the catalog",
+        "nothing",
+        "a plan is made for one kind of machine",
+        "rackwright search WORKLOAD.yaml chooses one",
     )
 
 

@@ -1,0 +1,316 @@
+"""Which hardware for a workload: every machine and precision of the catalog, sized and ranked.
+
+Each option is sized by the same code as a plan (``stand_of``, ``choose``), so that what is ranked here is
+what a plan would say. An option that does not stand says which constraint binds and the best value it
+reaches; nothing is relaxed to make it fit.
+
+Objectives, less is better:
+    tco              all that is paid over the months of depreciation
+    capex            what is paid before the first token
+    cost-per-token   tco over the tokens of those months, a million of them
+    energy           kWh for a million tokens, at the facility's meter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rackwright.catalog import Catalog, Machine, ModelEntry, Prices
+from rackwright.errors import Infeasible, InputErrors, Problem, RackwrightError, listing
+from rackwright.plan import Plan
+from rackwright.plan.cost import Alternative, Alternatives
+from rackwright.sizing import economics
+from rackwright.sizing.estimate import Evidence
+from rackwright.sizing.layout import Chosen, choose
+from rackwright.sizing.load import Demand, demand
+from rackwright.sizing.nodes import POWER_FACTOR
+from rackwright.sizing.size import size, stand_of
+from rackwright.workload import Objective, Workload
+
+DOMESTIC = ("huawei", "moore-threads", "biren", "cambricon")
+"""Vendors that a domestic-compliance rule in China accepts."""
+
+RUNNERS_UP = 5
+"""Runners-up that a plan keeps; ``rackwright search`` prints them all."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way that stands. ``workload``: with the machine, precision and fabric filled in."""
+
+    workload: Workload
+    machine: Machine
+    quantisation: str
+    chosen: Chosen
+    nodes: int
+    capex: float
+    tco: float
+    cost_per_million: float
+    energy_kwh_per_million: float
+    currency: str
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.chosen.candidate.at.evidence
+
+    def unit(self, objective: Objective) -> str:
+        return {
+            "tco": self.currency,
+            "capex": self.currency,
+            "cost-per-token": f"{self.currency} a million tokens",
+            "energy": "kWh a million tokens",
+        }[objective]
+
+    def value(self, objective: Objective) -> float:
+        return {
+            "tco": self.tco,
+            "capex": self.capex,
+            "cost-per-token": self.cost_per_million,
+            "energy": self.energy_kwh_per_million,
+        }[objective]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """One way that does not stand. ``stage``: how far it came; later is nearer to standing."""
+
+    machine: str
+    quantisation: str
+    constraint: str
+    best: str
+    text: str
+    stage: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Options best first, and all that were refused."""
+
+    objective: Objective
+    options: tuple[Option, ...]
+    lost: tuple[Lost, ...]
+
+    @property
+    def best(self) -> Option:
+        return self.options[0]
+
+
+def search(workload: Workload, catalog: Catalog) -> Found:
+    """Every option of the catalog for ``workload``; its own machine, where it names one, is the only one.
+
+    Raises:
+        InputErrors: what is wrong whatever the machine: an unknown model, a name, a flag.
+        Infeasible: nothing stands; the constraint that binds the option that came nearest.
+    """
+    model = catalog.model(workload.model.id)
+    asked, prices = demand(workload), catalog.prices["cn"]
+    options: list[Option] = []
+    lost: list[Lost] = []
+    wrong: list[InputErrors] = []
+    for candidate in _candidates(workload, catalog, model):
+        machine = catalog.machine(str(candidate.hardware.machine))
+        quantisation = candidate.model.quantisation or model.default_quantisation
+        refused = _beforehand(candidate, machine, catalog)
+        if refused is not None:
+            lost.append(Lost(machine.id, quantisation, *refused))
+            continue
+        try:
+            option = _sized(candidate, machine, quantisation, catalog, asked)
+        except Infeasible as error:
+            lost.append(
+                Lost(machine.id, quantisation, error.constraint, error.best, _short(error), _stage(error))
+            )
+            continue
+        except InputErrors as error:
+            wrong.append(error)
+            lost.append(Lost(machine.id, quantisation, error.problems[0].where, "", _short(error), 0))
+            continue
+        over = _over_budget(candidate, option, prices)
+        if over is not None:
+            lost.append(over)
+            continue
+        options.append(option)
+    if options:
+        objective = workload.search.objective
+        ranked = sorted(options, key=lambda o: (o.value(objective), o.nodes, o.machine.id, o.quantisation))
+        return Found(objective, tuple(ranked), tuple(lost))
+    raise _nothing(workload, lost, wrong)
+
+
+def plan_of(workload: Workload, catalog: Catalog) -> Plan:
+    """The plan of ``workload``: of the machine that it names, or of the best one that is found.
+
+    Raises:
+        InputErrors, Infeasible: as ``size`` and ``search``.
+    """
+    if workload.hardware.machine is not None:
+        return size(workload, catalog)
+    return planned(search(workload, catalog), catalog)
+
+
+def planned(found: Found, catalog: Catalog) -> Plan:
+    """The plan of the best option, with what it was preferred to and what was refused."""
+    best, objective = found.best, found.objective
+    plan = size(best.workload, catalog)
+    ahead = best.value(objective)
+    runners = tuple(
+        Alternative(
+            machine=o.machine.id,
+            quantisation=o.quantisation,
+            nodes=o.nodes,
+            value=round(o.value(objective), 4),
+            why=why_behind(o, best, objective),
+        )
+        for o in found.options[1 : 1 + RUNNERS_UP]
+    )
+    refused = tuple(
+        Alternative(machine=r.machine, quantisation=r.quantisation, why=r.text) for r in found.lost
+    )
+    return plan.model_copy(
+        update={
+            "alternatives": Alternatives(
+                objective=objective,
+                unit=best.unit(objective),
+                value=round(ahead, 4),
+                considered=len(found.options) + len(found.lost),
+                runners_up=runners,
+                refused=refused,
+            )
+        }
+    )
+
+
+def why_behind(option: Option, best: Option, objective: Objective) -> str:
+    """Why ``option`` is behind ``best``: the factor, and the count of nodes that makes it."""
+    ahead, value = best.value(objective), option.value(objective)
+    factor = value / ahead if ahead else float("inf")
+    each = option.chosen.candidate.at.low * option.chosen.replicas / option.chosen.nodes
+    return f"{factor:.2f} × the {objective} of the best: {option.nodes} nodes of {each:,.0f} tok/s (low end)"
+
+
+def _candidates(workload: Workload, catalog: Catalog, model: ModelEntry) -> Iterator[Workload]:
+    """The workload with each machine, precision and fabric that it leaves open.
+
+    A fabric is taken only where the machine has one; without one the replica stays inside a node, which is
+    tried too: it saves the switches.
+    """
+    hardware = workload.hardware
+    names = [hardware.machine] if hardware.machine else (workload.search.machines or catalog.machines)
+    asked = workload.model.quantisation
+    for name in names:
+        machine = catalog.machine(name)
+        layer = machine.fabric.layer if machine.fabric is not None else None
+        fabric = {"Ethernet": "roce", "InfiniBand": "infiniband", None: "none"}[layer]
+        for quantisation in [asked] if asked is not None else sorted(model.quantisations):
+            yield workload.model_copy(
+                update={
+                    "hardware": hardware.model_copy(
+                        update={
+                            "machine": machine.id,
+                            "fabric": hardware.fabric if hardware.machine else fabric,
+                        }
+                    ),
+                    "model": workload.model.model_copy(update={"quantisation": quantisation}),
+                }
+            )
+
+
+def _beforehand(workload: Workload, machine: Machine, catalog: Catalog) -> tuple[str, str, str, int] | None:
+    """What rules a machine out before it is sized: vendor, compliance, consumer cards, power of the rack."""
+    wanted, card = workload.search, catalog.accelerator_of(machine)
+    if wanted.vendors and card.vendor not in wanted.vendors:
+        return "search.vendors", card.vendor, f"{card.vendor} is not among {listing(wanted.vendors)}", 0
+    if wanted.domestic and card.vendor not in DOMESTIC:
+        return "search.domestic", card.vendor, f"{card.vendor} is no domestic vendor", 0
+    if wanted.datacentre and card.eula_restricted:
+        return "search.datacentre", card.id, "the driver's licence bars consumer cards from data centres", 0
+    drawn, rating = machine.full_load.value * POWER_FACTOR, workload.site.rack.rating
+    if drawn > rating:
+        text = f"one node draws {drawn / 1000:,.1f} kW with {POWER_FACTOR:g} in hand, of the rack's {rating / 1000:,.1f} kW"
+        return "site.rack.rating", f"{drawn / 1000:,.1f} kW", text, 1
+    return None
+
+
+def _sized(
+    workload: Workload, machine: Machine, quantisation: str, catalog: Catalog, asked: Demand
+) -> Option:
+    chosen = choose(stand_of(workload, catalog), asked)
+    nodes = chosen.nodes + workload.hardware.spares
+    prices = catalog.prices["cn"]
+    joined = workload.hardware.fabric != "none"
+    a = economics.assumptions(machine, prices, workload.users.dau, "CNY", fabric=joined)
+    kwh_day = economics.power_month(a, nodes) / a.kwh / economics.DAYS_A_MONTH
+    return Option(
+        workload=workload,
+        machine=machine,
+        quantisation=quantisation,
+        chosen=chosen,
+        nodes=nodes,
+        capex=economics.capex(a, nodes),
+        tco=economics.tco(a, nodes, a.depreciation_months),
+        cost_per_million=economics.per_million(a, nodes, asked.tokens_per_day),
+        energy_kwh_per_million=kwh_day / asked.tokens_per_day * 1e6,
+        currency=a.currency,
+    )
+
+
+def _over_budget(workload: Workload, option: Option, prices: Prices) -> Lost | None:
+    budget = workload.search.budget
+    if budget is None:
+        return None
+    limit = economics.convert(budget.amount, budget.currency, "CNY", prices)
+    if option.capex <= limit:
+        return None
+    best = f"{option.capex:,.0f} {option.currency}"
+    text = f"costs {best} to buy, above the budget of {budget.amount:,.0f} {budget.currency}"
+    return Lost(option.machine.id, option.quantisation, "search.budget", best, text, 5)
+
+
+_STAGES = {"hardware.machine": 1, "model.context": 1, "slo.tpot_p50": 2, "slo.ttft_p95": 2, "slo.e2e_p95": 2}
+
+
+def _stage(error: Infeasible) -> int:
+    """How far an option came: memory first, then the objectives, then the count of nodes."""
+    return _STAGES.get(error.constraint, 3)
+
+
+def _short(error: RackwrightError) -> str:
+    first = error.problems[0]
+    return f"{first.where} {first.rule}; found {first.found}"
+
+
+def _nothing(workload: Workload, lost: list[Lost], wrong: list[InputErrors]) -> RackwrightError:
+    if wrong and len(wrong) == len(lost):
+        return wrong[0]
+    if not lost:
+        return InputErrors(
+            Problem(
+                "search.machines", "must leave a machine to look at", "none", "there is nothing to size",
+                "rackwright catalog list machine",
+            )
+        )  # fmt: skip
+    furthest = max(item.stage for item in lost)
+    near = [item for item in lost if item.stage == furthest]
+    nearest = min(near, key=lambda item: (_number(item.best), item.machine, item.quantisation))
+    return Infeasible(
+        Problem(
+            nearest.constraint,
+            "must leave one machine of the catalog that serves the workload",
+            f"none of {len(lost)}; nearest {nearest.machine} {nearest.quantisation}: {nearest.text}",
+            "a plan that misses an objective, a red line or the budget is no plan",
+            f"relax {nearest.constraint} to {nearest.best}"
+            if nearest.best
+            else f"change {nearest.constraint}",
+        ),
+        constraint=nearest.constraint,
+        best=nearest.best,
+    )
+
+
+def _number(text: str) -> float:
+    head = text.partition(" ")[0].replace(",", "")
+    try:
+        return float(head)
+    except ValueError:
+        return float("inf")
