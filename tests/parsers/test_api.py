@@ -97,3 +97,11 @@ def test_every_code_in_the_source_is_listed() -> None:
     used = set(re.findall(r'\b(?:problem|reject|report)\(\s*"([a-z]+(?:-[a-z]+)*)"', source))
     assert used
     assert used <= set(CODES)
+
+
+def test_idle_states_by_relative_paths() -> None:
+    absolute = (Path(__file__).parent / "recordings" / "cpuidle.good.txt").read_text(encoding="utf-8")
+    relative = absolute.replace("/sys/devices/system/cpu/", "./")
+    assert recognise(relative) == "cpuidle"
+    assert parse("cpuidle", relative).facts == parse("cpuidle", absolute).facts
+    assert parse("cpuidle", relative).understood
