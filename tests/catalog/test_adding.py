@@ -210,6 +210,15 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         model_entry(tmp_path, CATALOG)
 
 
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match="a device or a pipe"):
+        model_entry(Path("/dev/zero"), CATALOG)
+    with (tmp_path / "config.json").open("wb") as stream:
+        stream.truncate(1 << 30)
+    with pytest.raises(CannotRun, match="1,073,741,824 bytes, more than any config"):
+        model_entry(tmp_path, CATALOG)
+
+
 def test_names_that_another_entry_has(tmp_path: Path) -> None:
     put(tmp_path / "config.json", QWEN3_8B)
     with pytest.raises(InputErrors, match="must be no name of another entry · found qwen3-8b has it"):
@@ -271,7 +280,7 @@ def test_hostile_gguf_headers(tmp_path: Path) -> None:
         one + text("k"), tmp_path
     )
     endless = one + text("k") + struct.pack("<IIQ", 9, 8, 2**40)
-    assert "arrays of at most 10,000,000 items" in hostile(endless, tmp_path)
+    assert "arrays of at most 2,000,000 items" in hostile(endless, tmp_path)
     deep = one + text("k") + struct.pack("<IIQ", 9, 9, 1)
     assert "arrays of numbers or strings" in hostile(deep, tmp_path)
     huge = one + text("k") + struct.pack("<IIQQ", 9, 8, 1, 2**60)
@@ -352,7 +361,7 @@ def test_safetensors_without_a_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        (struct.pack("<Q", 2**63), "a header of at most 100,000,000 bytes · found 9,223,372,036,854,775,808"),
+        (struct.pack("<Q", 2**63), "a header of at most 33,554,432 bytes · found 9,223,372,036,854,775,808"),
         (struct.pack("<Q", 5000) + b"{}", "5,000 bytes that its header announces"),
         (struct.pack("<Q", 2) + b"[]", "a JSON mapping as its header"),
         (b"", "8 bytes that its header announces"),

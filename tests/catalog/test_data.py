@@ -65,6 +65,8 @@ def test_every_number_has_a_source_in_words(kind: str) -> None:
         for path, figure in figures(entry):
             assert len(figure.source) > 10, f"{entry.id}{path}: {figure.source} is a key that is not there"
             assert figure.unit
+            assert figure.date is not None
+            assert "2026" <= figure.date < "2027"
 
 
 @pytest.mark.parametrize("kind", KINDS)

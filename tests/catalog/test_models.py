@@ -134,6 +134,16 @@ def test_the_guides_sizes() -> None:
     assert model("Qwen2.5-7B").weights("q4_k_m").loaded / 1e9 > 4.4, "not 1.2 GB, as a guide has it"
 
 
+def test_a_changed_copy_is_computed_anew() -> None:
+    entry = model("Llama-3.1-8B")
+    assert entry.parameters.total > 8e9
+    assert entry.weights("q8_0").loaded > 8e9
+    half = entry.model_copy(update={"layers": entry.layers.model_copy(update={"value": 16})})
+    assert half.kv_bytes_per_token(16) == entry.kv_bytes_per_token(16) / 2
+    assert half.parameters.total < 5e9
+    assert half.weights("q8_0").loaded < 5e9
+
+
 def test_unknown_precisions_are_refused() -> None:
     with pytest.raises(ValueError, match='"fp9" is neither a quantisation of qwen3-8b nor a known scheme'):
         model("Qwen3-8B").weights("fp9")

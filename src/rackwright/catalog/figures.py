@@ -84,12 +84,18 @@ Billions = Annotated[Figure, in_unit("1e9")]
 Millions = Annotated[Figure, in_unit("1e6")]
 
 
+FIRST = "2026-11"
+"""When the first entries were written; later ones say it themselves."""
+
+
 class Entry(Frozen):
     """What every entry has.
 
     ``aliases``: other names, such as a Hugging Face id; no two entries of a kind share one, in any case.
     ``sources``: short keys for the texts that figures cite. ``note``: what a reader must know, such as where
     a widely read figure is wrong. ``replaces``: a user's entry that stands in place of ours of the same id.
+    ``dated``: when its figures were written down or last compared with their sources; a figure of another
+    date says so itself.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
@@ -99,3 +105,4 @@ class Entry(Frozen):
     sources: dict[str, str] = Field(default_factory=dict)
     note: str = ""
     replaces: bool = False
+    dated: Date = FIRST

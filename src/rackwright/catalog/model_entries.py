@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -212,13 +213,27 @@ class ModelEntry(Entry):
         """Parameters by class, computed from the shape."""
         return parameters_of(self)
 
+    @cached_property
+    def weighed(self) -> dict[str, WeightBytes]:
+        """What ``weights`` has computed."""
+        return {}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy that computes anew what follows from the changed fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in ("groups", "parameters", "weighed"):
+            copied.__dict__.pop(derived, None)
+        return copied
+
     def weights(self, precision: str) -> WeightBytes:
         """Bytes of weights at ``precision``: a quantisation of the entry, or a scheme of ``weights.SCHEMES``.
 
         Raises:
             ValueError: it is neither.
         """
-        return weight_bytes(self, precision)
+        if precision not in self.weighed:
+            self.weighed[precision] = weight_bytes(self, precision)
+        return self.weighed[precision]
 
     def _kv_values(self, group: FullAttention | SlidingAttention) -> int:
         """Values cached a token and layer: 2 × KV heads × head size."""

@@ -30,6 +30,7 @@ from rackwright.catalog.entries import (
     PlatformEntry,
     Prices,
 )
+from rackwright.catalog.figures import FIRST
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.yamlio import Document, parse_yaml, printable, validated
 
@@ -151,12 +152,15 @@ def _with_sources(document: Document) -> Document:
     sources = document.data.get("sources", {})
     if not isinstance(sources, dict):
         return document
+    dated = document.data.get("dated", FIRST)
 
     def expand(node: Any) -> Any:
         if isinstance(node, dict):
             out = {key: expand(value) for key, value in node.items()}
             if isinstance(node.get("source"), str):
                 out["source"] = sources.get(node["source"], node["source"])
+                if "value" in node and isinstance(dated, str):
+                    out.setdefault("date", dated)
             return out
         return [expand(item) for item in node] if isinstance(node, list) else node
 

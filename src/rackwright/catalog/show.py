@@ -84,6 +84,7 @@ def entry_lines(entry: Entry, catalog: Catalog) -> Iterator[str]:
         yield f"also called  {', '.join(entry.aliases)}"
     if entry.note:
         yield f"note         {entry.note}"
+    yield f"dated        {entry.dated}"
     yield ""
     lines = list(_walk(entry, ""))
     width = max((len(path) for path, _, _ in lines), default=0)
@@ -99,7 +100,7 @@ def entry_lines(entry: Entry, catalog: Catalog) -> Iterator[str]:
 
 
 def _walk(node: BaseModel, path: str) -> Iterator[tuple[str, str, str]]:
-    skip = {"id", "kind", "name", "aliases", "sources", "note", "replaces"} if not path else set()
+    skip = {"id", "kind", "name", "aliases", "sources", "note", "replaces", "dated"} if not path else set()
     for field in type(node).model_fields:
         if field in skip:
             continue

@@ -41,7 +41,7 @@ def read_config(path: Path) -> Shape:
     return config_shape(data, str(path))
 
 
-def json_mapping(text: str, where: str) -> dict[str, Any]:
+def json_mapping(text: str, where: str, largest: int = LARGEST) -> dict[str, Any]:
     """``text`` as a JSON mapping.
 
     Raises:
@@ -49,7 +49,7 @@ def json_mapping(text: str, where: str) -> dict[str, Any]:
     """
     found = ""
     try:
-        data = json.loads(text) if len(text) <= LARGEST else None
+        data = json.loads(text) if len(text) <= largest else None
         found = f"{len(text):,} characters" if data is None else f"{type(data).__name__}"
     except RecursionError:
         data, found = None, "nesting without end"

@@ -97,6 +97,7 @@ def _described(shape: Shape, *, name: str, hf_id: str, read_from: str) -> dict[s
             "bytes": "computed: parameters by class at the scheme's bits, the rest in 16 bits",
         },
         "note": "; ".join(shape.notes),
+        "dated": today,
         "hf_id": hf_id,
         "architecture": shape.architecture,
         "native": shape.native,

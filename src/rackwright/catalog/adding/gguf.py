@@ -13,9 +13,9 @@ from rackwright.catalog.adding.shape import Shape
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.yamlio import printable, quoted
 
-HEADER_MAX = 256 << 20
+HEADER_MAX = 64 << 20
 """Bytes; vocabularies of 260,000 tokens and their merges take 15 MiB."""
-KEYS_MAX, TENSORS_MAX, ITEMS_MAX = 10_000, 200_000, 10_000_000
+KEYS_MAX, TENSORS_MAX, ITEMS_MAX = 10_000, 200_000, 2_000_000
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _STRING, _ARRAY = 8, 9

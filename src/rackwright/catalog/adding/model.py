@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rackwright.catalog import Catalog, ModelEntry, find
-from rackwright.catalog.adding.config import read_config
+from rackwright.catalog.adding.config import LARGEST, read_config
 from rackwright.catalog.adding.entry import entry_of, entry_text, slug
 from rackwright.catalog.adding.gguf import gguf_shape
 from rackwright.catalog.adding.safetensors import safetensors_shape
@@ -82,6 +82,8 @@ def _file(path: Path) -> Path:
 
 
 def _shape(file: Path) -> Shape:
+    if file.exists() and not file.is_file():
+        raise CannotRun(_unreadable(file, "a device or a pipe"))
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)
@@ -91,16 +93,20 @@ def _shape(file: Path) -> Shape:
             return safetensors_shape(file)
     except (OSError, ValueError) as error:
         found = (getattr(error, "strerror", None) or str(error)).lower()
-        raise CannotRun(
-            Problem(
-                printable(str(file)),
-                "must be a file that can be read",
-                printable(found),
-                "the model's shape is read from it",
-                "give a config.json, or a GGUF or safetensors file",
-            )
-        ) from None
+        raise CannotRun(_unreadable(file, found)) from None
+    if file.stat().st_size > LARGEST * 4:
+        raise CannotRun(_unreadable(file, f"{file.stat().st_size:,} bytes, more than any config.json"))
     return read_config(file)
+
+
+def _unreadable(file: Path, found: str) -> Problem:
+    return Problem(
+        printable(str(file)),
+        "must be a file that can be read",
+        printable(found),
+        "the model's shape is read from it",
+        "give a config.json, or a GGUF or safetensors file",
+    )
 
 
 def _name(file: Path) -> str:

@@ -14,8 +14,10 @@ from rackwright.catalog.adding.shape import Shape
 from rackwright.errors import InputErrors, Problem
 from rackwright.yamlio import printable, quoted, read_text
 
-HEADER_MAX = 100_000_000
-"""Bytes; the limit of the format's own reader."""
+HEADER_MAX = 32 << 20
+"""Bytes; the format allows 100 MB, real files have less than a tenth of this."""
+INDEX_MAX = 128 << 20
+"""Characters of an index; that of a model of 10¹² parameters has 15 million."""
 _BYTES = {
     "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2,
     "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1,
@@ -106,7 +108,7 @@ def _tensor(cursor: Cursor, name: str, entry: Any, room: int) -> tuple[int, int,
 
 def _index_bytes(path: Path) -> int:
     """``metadata.total_size`` of an index."""
-    data = json_mapping(read_text(path, "give model.safetensors.index.json"), str(path))
+    data = json_mapping(read_text(path, "give model.safetensors.index.json"), str(path), INDEX_MAX)
     metadata = data.get("metadata")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     if isinstance(size, float) and size.is_integer():
