@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
 
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.plan import Deployment, Plan
+from rackwright.plan.links import interface
 
 _SIZE = "size the workload again: rackwright size WORKLOAD.yaml -o plan.yaml"
 
@@ -109,7 +109,7 @@ def _addresses(plan: Plan) -> Iterator[Problem]:
 
 def _is_interface(address: str) -> bool:
     try:
-        ipaddress.ip_interface(address)
+        interface(address)
     except ValueError:
         return False
     return True

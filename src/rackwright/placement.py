@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rackwright.plan import Deployment, Plan, Pool
+from rackwright.plan.links import interface
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def rail_blocks(pool: Pool, position: int) -> Iterator[Block]:
     """Blocks of the rail at ``position``, so that the address manager gives each node the planned address."""
     for node in pool.nodes:
         if position < len(node.rail_addresses):
-            network = ipaddress.ip_interface(node.rail_addresses[position]).network
+            network = interface(node.rail_addresses[position]).network
             yield Block(node.name, str(network), str(network.network_address))
 
 

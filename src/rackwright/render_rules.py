@@ -80,10 +80,16 @@ def _templates(owner: Object, value: Any, path: str) -> Iterator[Pod]:
             yield Pod(owner, path or "spec", (value.get("metadata") or {}).get("labels") or {}, spec)
             return
         for key, item in value.items():
-            yield from _templates(owner, item, f"{path}.{key}".lstrip("."))
+            if isinstance(item, _NESTED):
+                yield from _templates(owner, item, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _templates(owner, item, f"{path}[{index}]")
+            if isinstance(item, _NESTED):
+                yield from _templates(owner, item, f"{path}[{index}]")
+
+
+_NESTED = (dict, list, Mapping)
+"""What can hold a pod; most of an object's values cannot."""
 
 
 def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:

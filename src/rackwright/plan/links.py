@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rackwright.errors import Problem, listing, nearest
@@ -35,10 +36,9 @@ def _problem(where: str, rule: str, found: str) -> Problem:
     return Problem(where, rule, found, WHY, AGAIN)
 
 
-def _known(where: str, name: str, known: Iterable[str], what: str) -> Iterator[Problem]:
-    names = list(known)
-    if name not in names:
-        yield _problem(where, f"must name a {what} of the plan{nearest(name, names)}", f'"{name}"')
+def _known(where: str, name: str, known: Collection[str], what: str) -> Iterator[Problem]:
+    if name not in known:
+        yield _problem(where, f"must name a {what} of the plan{nearest(name, list(known))}", f'"{name}"')
 
 
 def _at_least(where: str, value: float, least: float = 1) -> Iterator[Problem]:
@@ -65,7 +65,7 @@ def _unique(plan: Plan) -> Iterator[Problem]:
 
 
 def _pool(plan: Plan, pool: Pool, where: str) -> Iterator[Problem]:
-    yield from _known(f"{where}.site", pool.site, (s.name for s in plan.sites), "site")
+    yield from _known(f"{where}.site", pool.site, [s.name for s in plan.sites], "site")
     yield from _at_least(f"{where}.gpus_per_node", pool.gpus_per_node)
     if not pool.nodes:
         yield _problem(f"{where}.nodes", "must have an entry", "none")
@@ -90,16 +90,20 @@ def _pool(plan: Plan, pool: Pool, where: str) -> Iterator[Problem]:
             )
 
 
+interface = lru_cache(maxsize=65536)(ipaddress.ip_interface)
+"""An address with its network; each of a plan's is read for three purposes."""
+
+
 def _is_address(text: str) -> bool:
     try:
-        ipaddress.ip_interface(text)
+        interface(text)
     except ValueError:
         return False
     return "/" in text
 
 
 def _deployment(plan: Plan, deployment: Deployment, where: str) -> Iterator[Problem]:
-    yield from _known(f"{where}.pool", deployment.pool, (p.name for p in plan.pools), "pool")
+    yield from _known(f"{where}.pool", deployment.pool, [p.name for p in plan.pools], "pool")
     layout = deployment.layout
     for name in type(layout).model_fields:
         yield from _at_least(f"{where}.layout.{name}", getattr(layout, name))
@@ -130,7 +134,7 @@ def _services(plan: Plan) -> Iterator[Problem]:
     for name in plan.observability.deployment_rules if plan.observability else ():
         yield from _known("observability.deployment_rules", name, names, "deployment")
     for name in plan.expectations:
-        yield from _known("expectations", name, (p.name for p in plan.pools), "pool")
+        yield from _known("expectations", name, [p.name for p in plan.pools], "pool")
 
 
 def _racks(plan: Plan) -> Iterator[Problem]:
