@@ -103,6 +103,8 @@ def test_corrected_figures_of_the_guide() -> None:
     assert cards["rtx-5090"].eula_restricted
     assert cards["m3-ultra"].memory.value == 512 * 1024
     assert cards["m3-ultra"].bandwidth.value == 819
+    assert cards["m3-ultra"].memory_gib * 2**30 / 1e6 == pytest.approx(498_216, rel=1e-3), "what Metal offers"
+    assert cards["m4-max"].memory_gib * 2**30 / 1e6 == pytest.approx(115_449, rel=1e-3)
     assert cards["m2-ultra"].memory.value == 192 * 1024
     assert "M4 Ultra" in cards["m2-ultra"].note
     assert not any("m4-ultra" in name for name in cards)
