@@ -27,12 +27,15 @@ class GpuExpectation(Section):
     ``ecc_uncorrected_max``: uncorrectable errors since the last reset of the GPU.
     ``processes_allowed``: beginnings of the names of processes that may hold a GPU.
     ``xid_fatal``: Xids after which a GPU must not serve; any other Xid is a warning.
+    ``retired_pages_max``: single- and double-bit retirements together, of cards that do not remap rows.
+    ``ecc_corrected_max``: corrected errors since the last reset; more is a warning.
+    ``firmware_uniform``: one VBIOS on all GPUs of a host, and the driver's own GSP firmware.
     """
 
     vendor: Literal["nvidia"] = "nvidia"
     count: int
     product: str
-    pci_ids: Words
+    pci_ids: Words | NA
     driver_min: str | NA | None = None
     driver_pinned: str | NA | None = None
     cuda_min: str | NA | None = None
@@ -52,14 +55,27 @@ class GpuExpectation(Section):
     ecc_uncorrected_max: int | NA | None = None
     processes_allowed: tuple[str, ...] | NA | None = None
     xid_fatal: Codes | NA | None = None
+    retired_pages_max: int | NA | None = None
+    recovery_action: Literal["none"] | NA | None = None
+    compute_mode: str | NA | None = None
+    firmware_uniform: bool | NA | None = None
+    ecc_corrected_max: int | NA | None = None
 
 
 class NvlinkExpectation(Section):
+    """``peer_access``: every pair of GPUs of a host can read each other's memory. ``errors_max``: of one
+    kind on one link since the driver was loaded. ``domain_gpus``: GPUs of an NVLink domain over several
+    hosts (a rack with NVLink switches); not applicable where NVLink ends at the host.
+    """
+
     links_per_gpu: int | NA | None = None
     link_gb_s: float | NA | None = None
     topology: str | NA | None = None
     fabric_manager: bool | NA | None = None
     fabric_state: str | NA | None = None
+    peer_access: bool | NA | None = None
+    errors_max: int | NA | None = None
+    domain_gpus: int | NA | None = None
 
 
 class RdmaPort(Section):
@@ -73,6 +89,9 @@ class RdmaPort(Section):
 class RdmaExpectation(Section):
     """``acs_redirect``: whether bridges above GPUs and NICs may redirect peer-to-peer traffic (in a virtual
     machine not applicable: the host decides). ``link_flaps_max``: losses of a planned port's link this boot.
+    ``gpu_nic_paths``: nvidia-smi's words for a NIC that is near enough to its GPU (PIX, PXB).
+    ``errors_max``: of one kind on one port since the driver was loaded. ``gid_type``: one GID of every port
+    must be of it, with an address.
     """
 
     ports: Annotated[tuple[RdmaPort, ...], _SOME] | NA | None = None
@@ -87,11 +106,17 @@ class RdmaExpectation(Section):
     gpudirect: bool | NA | None = None
     acs_redirect: bool | NA | None = None
     link_flaps_max: int | NA | None = None
+    gpu_nic_paths: Words | NA | None = None
+    firmware: str | NA | None = None
+    errors_max: int | NA | None = None
+    gid_type: str | NA | None = None
 
 
 class OsExpectation(Section):
     """``cstates_allowed``: the idle states that may be enabled. ``kernel_faults``: kinds of kernel log
-    events that must not occur (mce, aer, oom, nvrm-assert, …).
+    events that must not occur (mce, aer, oom, nvrm-assert, …). ``edac_uncorrected_max``: memory errors that
+    the controllers counted since boot. ``memlock``: what the container runtime may lock. ``stuck_max``:
+    processes in uninterruptible sleep. ``container_runtime``: the unit that runs the pods.
     """
 
     thp: Annotated[tuple[Literal["never", "madvise"], ...], _SOME] | NA | None = None
@@ -106,19 +131,26 @@ class OsExpectation(Section):
     iommu: str | NA | None = None
     clock_offset_max_ms: float | NA | None = None
     ntp: Words | NA | None = None
+    edac_uncorrected_max: int | NA | None = None
+    memlock: Literal["infinity"] | NA | None = None
+    stuck_max: int | NA | None = None
+    container_runtime: str | NA | None = None
 
 
 class StorageExpectation(Section):
-    """``headroom_bytes`` = 2 × all model weights of the pool's deployments."""
+    """``headroom_bytes`` = 2 × all model weights of the pool's deployments. ``nvme_full_link``: disks run at
+    the speed and width that they and their slots can do."""
 
     model_dir: str | NA | None = None
     headroom_bytes: int | NA | None = None
     nvme_count: int | NA | None = None
     nvme_wear_max_percent: int | NA | None = None
+    nvme_full_link: bool | NA | None = None
 
 
 class PowerExpectation(Section):
-    """``full_load_w`` per node; a rack's sum × ``factor`` must stay below its rating."""
+    """``full_load_w`` per node; a rack's sum × ``factor`` must stay below its rating. ``fans``: whether every
+    fan that the BMC shows must turn."""
 
     full_load_w: float | NA | None = None
     factor: float | NA | None = None
@@ -126,6 +158,7 @@ class PowerExpectation(Section):
     inlet_outlet_delta_c: float | NA | None = None
     full_load_gpu_utilisation: float | NA | None = None
     bmc: bool | NA | None = None
+    fans: bool | NA | None = None
 
 
 class HostExpectation(Section):

@@ -31,6 +31,14 @@ RESPONSE_MAX_S = 10.0
 STORAGE_FACTOR = 2
 
 UNCORRECTED_MAX = 0
+CORRECTED_MAX = 20_000_000
+"""Azure's limit of corrected DRAM errors (azurehpc-health-checks, ND H100 v5)."""
+RETIRED_PAGES_MAX = 60
+"""From here on NVIDIA exchanges a card (dynamic page retirement, RMA policy)."""
+RECOVERY_ACTION_SINCE = 570
+"""The driver branch that prints a recovery action."""
+NEAR = ("PIX", "PXB")
+"""One PCIe bridge, or several, but no host bridge between GPU and NIC."""
 LINK_FLAPS_MAX = 0
 XID_FATAL = (48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
 """Xids after which a GPU must be reset or replaced: double-bit errors, retirement, NVLink, off the bus."""
@@ -81,6 +89,9 @@ def expectation(
             headroom_bytes=STORAGE_FACTOR * weight_bytes,
             nvme_count=int(machine.nvme_count.value),
             nvme_wear_max_percent=WEAR_MAX_PERCENT,
+            nvme_full_link=True
+            if machine.nvme_count.value
+            else NotApplicable(not_applicable=f"{machine.name} has no NVMe disk"),
         ),
         power=PowerExpectation(
             full_load_w=machine.full_load.value,
@@ -89,6 +100,9 @@ def expectation(
             inlet_outlet_delta_c=workload.site.inlet_outlet_delta,
             full_load_gpu_utilisation=FULL_LOAD_UTILISATION,
             bmc=machine.bmc,
+            fans=True
+            if machine.bmc and machine.cooling == "air"
+            else NotApplicable(not_applicable="no BMC reads fans" if not machine.bmc else "cooled by liquid"),
         ),
     )
 
@@ -106,7 +120,7 @@ def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectat
     return GpuExpectation(
         count=int(machine.gpus.value),
         product=accelerator.product,
-        pci_ids=accelerator.pci_ids,
+        pci_ids=accelerator.pci_ids or NotApplicable(not_applicable=f"the catalog has no PCI id of {name}"),
         driver_min=DRIVER_MIN,
         driver_pinned=driver,
         cuda_min=CUDA_MIN,
@@ -134,6 +148,17 @@ def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectat
         else NotApplicable(not_applicable=f"{name} counts no ECC errors"),
         processes_allowed=PROCESSES,
         xid_fatal=XID_FATAL,
+        retired_pages_max=NotApplicable(not_applicable=f"{name} remaps rows instead")
+        if accelerator.row_remap
+        else RETIRED_PAGES_MAX,
+        recovery_action="none"
+        if driver.partition(".")[0].isdigit() and int(driver.partition(".")[0]) >= RECOVERY_ACTION_SINCE
+        else NotApplicable(not_applicable=f"drivers before {RECOVERY_ACTION_SINCE} do not report it"),
+        compute_mode="Default",
+        firmware_uniform=True,
+        ecc_corrected_max=CORRECTED_MAX
+        if accelerator.ecc != "none"
+        else NotApplicable(not_applicable=f"{name} counts no ECC errors"),
     )
 
 
@@ -147,6 +172,9 @@ def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
             topology=reason,
             fabric_manager=reason,
             fabric_state=reason,
+            peer_access=reason,
+            errors_max=reason,
+            domain_gpus=reason,
         )
     return NvlinkExpectation(
         links_per_gpu=int(link.links.value),
@@ -154,6 +182,11 @@ def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
         topology=link.topology,
         fabric_manager=True,
         fabric_state="Completed",
+        peer_access=True,
+        errors_max=0,
+        domain_gpus=link.domain
+        if link.domain > machine.gpus.value
+        else NotApplicable(not_applicable=f"NVLink ends at the host: {link.domain} GPUs"),
     )
 
 
@@ -183,6 +216,14 @@ def _rdma(machine: Machine, fabric: Fabric | None) -> RdmaExpectation:
         gpudirect=True,
         acs_redirect=False,
         link_flaps_max=LINK_FLAPS_MAX,
+        gpu_nic_paths=NEAR
+        if len(ports) >= machine.gpus.value
+        else NotApplicable(not_applicable=f"{len(ports)} NICs serve {machine.gpus.value:g} GPUs"),
+        firmware=fabric.firmware or NotApplicable(not_applicable="the plan pins no NIC firmware"),
+        errors_max=0,
+        gid_type="RoCE v2"
+        if fabric.kind == "roce"
+        else NotApplicable(not_applicable="InfiniBand addresses by LID"),
     )
 
 
@@ -200,4 +241,12 @@ def _os(workload: Workload, machine: Machine, fabric: Fabric | None) -> OsExpect
         iommu="pt" if fabric is not None else NotApplicable(not_applicable="no RDMA between PCIe devices"),
         clock_offset_max_ms=CLOCK_OFFSET_MS,
         ntp=workload.site.ntp or NotApplicable(not_applicable="the workload names no NTP servers"),
+        edac_uncorrected_max=0,
+        memlock="infinity"
+        if fabric is not None
+        else NotApplicable(not_applicable="no RDMA, no memory to lock"),
+        stuck_max=0,
+        container_runtime="containerd"
+        if workload.site.target == "kubernetes"
+        else NotApplicable(not_applicable="the site's target is hosts, not Kubernetes"),
     )
