@@ -339,9 +339,6 @@ def remap(view: HostView, _want: str) -> Outcome:
                     yield absent(where, name, value)
         elif not isinstance(pending, bool) and not isinstance(pending, NA):
             yield absent(where, "row remapping pending", pending)
-        action = gpu.get("recovery_action")
-        if isinstance(action, str) and action.lower() not in ("none", "0"):
-            yield fault(where, f"the driver asks for: {action}")
 
     found = _each(view, judge)
     for problem in problems(view, SMI_XML, "gpu-remap"):

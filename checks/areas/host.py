@@ -6,7 +6,7 @@ import re
 
 from checks.areas._read import fault, line_with, verdict
 from checks.commands import CHRONY, PRIVILEGE, SMI_LIST, TIMEDATE, TIMESYNC, TOOLS
-from checks.registry import check
+from checks.registry import Command, check
 from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
 from rackwright.verdict import Outcome, Severity, could_not_measure, failed, not_applicable, passed
@@ -154,3 +154,50 @@ def _offset(view: HostView) -> tuple[float | None, str]:
     if match is None:
         raise NotMeasured("the clock is synchronised, but neither chrony nor timesyncd says its offset")
     return float(match.group(1)) * _LENGTHS[match.group(2)], "timesyncd"
+
+
+TIME_SOURCES = Command(
+    "chronyc-sources", "chronyc -c -N sources 2>/dev/null || chronyc -c -n sources", ok_rcs=(0, 1)
+)
+TIME_SERVER = Command("timesync-server", "timedatectl show-timesync -p ServerName -p ServerAddress")
+
+
+@check(
+    id="time-source",
+    title="The clock follows a planned time server",
+    severity=Severity.MAJOR,
+    commands=[TIME_SOURCES, TIME_SERVER],
+    expects="os.ntp",
+    remedy="chronyc -N sources  # put the plan's servers into /etc/chrony/chrony.conf as: server NAME iburst;"
+    " sudo systemctl restart chrony",
+    reversible=True,
+    source="preflight practice (deepops chrony role): every host of a cluster follows the same servers",
+)
+def time_source(view: HostView, want: tuple[str, ...]) -> Outcome:
+    """Two hosts that follow different clocks are both synchronised and still apart; the default pool of a
+    distribution is not reachable from most racks, and nobody's to account for."""
+    expected = " or ".join(want)
+    followed, who = _followed(view)
+    if followed is None:
+        return failed("none", expected, f"{who} follows no server")
+    if followed in want:
+        return passed(followed, expected, message=f"by {who}")
+    return failed(followed, expected, f"{who} follows {followed}, which the plan does not name")
+
+
+def _followed(view: HostView) -> tuple[str | None, str]:
+    """(the server that is followed, or None where none is; who said it): chrony, else timesyncd.
+
+    Raises:
+        NotMeasured: neither answers.
+    """
+    out = view.output(TIME_SOURCES)
+    if out.state == "done" and out.rc == 0:
+        rows = [line.split(",") for line in view.text(TIME_SOURCES).splitlines() if line.strip()]
+        if not rows or any(len(row) < 8 or row[0] not in ("^", "=", "#") for row in rows):
+            raise NotMeasured("chronyc sources was not understood")
+        return next((row[2] for row in rows if row[1] == "*"), None), "chrony"
+    values = dict(line.strip().split("=", 1) for line in view.text(TIME_SERVER).splitlines() if "=" in line)
+    if not {"ServerName", "ServerAddress"} & set(values):
+        raise NotMeasured("neither chrony nor timesyncd says which server it follows")
+    return values.get("ServerName") or values.get("ServerAddress") or None, "timesyncd"

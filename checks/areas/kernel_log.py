@@ -8,7 +8,6 @@ from typing import Any
 
 from checks.areas._read import Finding, fault, notice, unread, verdict
 from checks.commands import KERNEL_LOG
-from checks.parsers.kernel_log import split_time
 from checks.registry import Command, check
 from checks.view import HostView, NotMeasured
 from rackwright.verdict import Outcome, Severity
@@ -24,6 +23,7 @@ KERNEL_JOURNAL = Command(
 """The journal's copy, asked for only where the kernel's own buffer has lost its beginning."""
 LOG = (KERNEL_LOG, KERNEL_JOURNAL)
 _BOOT = re.compile(r"\bLinux version \d|\bBooting Linux on physical CPU\b")
+_STAMP = re.compile(r"^\[([^\]]{5,40})\]")
 _HEAD = 20_000
 
 
@@ -45,7 +45,8 @@ def log_of_boot(view: HostView) -> tuple[Command, list[Finding]]:
     if _BOOT.search(kept[:_HEAD]):
         return KERNEL_JOURNAL, []
     first = next((line for line in text.split("\n") if line.strip()), "")
-    since = split_time(first)[0] or "an unknown time"
+    stamp = _STAMP.match(first)
+    since = stamp.group(1).strip() if stamp else "an unknown time"
     why = "the kernel's buffer has wrapped or was cleared, and the journal does not hold it either"
     return KERNEL_LOG, [unread("", f"the log begins at {since}, not at the boot: {why}")]
 

@@ -14,6 +14,7 @@ from checks.commands import (
     NIC_FIRMWARE,
     OS_RELEASE,
     SMI_IDENTITY,
+    SMI_LIST,
     THP,
 )
 from checks.parsers._values import na
@@ -39,10 +40,11 @@ _OWN = (
 
 
 def _column(name: str) -> Callable[[HostView, Context], str]:
-    def read(view: HostView, context: Context) -> str:
+    def read(view: HostView, _: Context) -> str:
         rows = csv_rows(view, SMI_IDENTITY)
-        if len(rows) != context.expectations.gpu.count:
-            raise NotMeasured(f"{len(rows)} of {context.expectations.gpu.count} GPUs were read")
+        listed = len(view.facts(SMI_LIST)["gpus"] or [])
+        if len(rows) != listed:
+            raise NotMeasured(f"{len(rows)} of {listed} GPUs were read")
         values = sorted({row.get(name, "") for row in rows})
         for value in values:
             if not value or na(value):
@@ -253,7 +255,7 @@ for _item in PROPERTIES:
         id=f"uniform-{_item.name}",
         title=f"{_item.title} equal on all hosts of the pool",
         severity=Severity.MAJOR,
-        commands=[_item.command],
+        commands=[_item.command, SMI_LIST] if _item.command is SMI_IDENTITY else [_item.command],
         expects="uniform",
         scope=Scope.POOL,
         remedy=_item.remedy,

@@ -31,7 +31,9 @@ GPU: dict[str, Any] = {
     "draw": "78.10 W", "limit": "700.00 W", "gen": "5", "gen_max": "5", "gen_device": "5", "gen_host": "5",
     "width": "16x", "width_max": "16x", "reasons": ["gpu_idle"], "fabric": "Completed", "status": "Success",
     "health": "Healthy", "route_unhealthy": "False", "used": "0 MiB", "recovery": "None",
-    "address": None, "device": "0x233510DE",
+    "address": None, "device": "0x233510DE", "vbios": "96.00.BC.00.02", "gsp": "570.148.08",
+    "compute": "Default", "corrected": "0", "pages": "N/A",
+    "cluster": "00000000-0000-0000-0000-000000000000", "clique": "0",
 }  # fmt: skip
 REASONS = (
     "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown",
@@ -58,7 +60,10 @@ def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
 <pending_mig>{g["mig_pending"]}</pending_mig>
 </mig_mode>
 <uuid>GPU-{number:08d}-0000-4000-8000-000000000000</uuid>
+<vbios_version>{g["vbios"]}</vbios_version>
 <gpu_recovery_action>{g["recovery"]}</gpu_recovery_action>
+<gsp_firmware_version>{g["gsp"]}</gsp_firmware_version>
+<compute_mode>{g["compute"]}</compute_mode>
 <pci>
 <pci_device_id>{g["device"][2:]}</pci_device_id>
 <pci_bus_id>{at}</pci_bus_id>
@@ -88,6 +93,8 @@ def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
 </ecc_mode>
 <ecc_errors>
 <volatile>
+<sram_correctable>0</sram_correctable>
+<dram_correctable>{g["corrected"]}</dram_correctable>
 <sram_uncorrectable_parity>0</sram_uncorrectable_parity>
 <sram_uncorrectable_secded>{g["sram"]}</sram_uncorrectable_secded>
 <dram_uncorrectable>{g["dram"]}</dram_uncorrectable>
@@ -102,10 +109,10 @@ def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
 </ecc_errors>
 <retired_pages>
 <multiple_single_bit_retirement>
-<retired_count>N/A</retired_count>
+<retired_count>{g["pages"]}</retired_count>
 </multiple_single_bit_retirement>
 <double_bit_retirement>
-<retired_count>N/A</retired_count>
+<retired_count>{"0" if g["pages"] != "N/A" else "N/A"}</retired_count>
 </double_bit_retirement>
 <pending_retirement>{g["retired_pending"]}</pending_retirement>
 </retired_pages>
@@ -127,7 +134,8 @@ def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
 <fabric>
 <state>{g["fabric"]}</state>
 <status>{g["status"]}</status>
-<cliqueId>0</cliqueId>
+<cliqueId>{g["clique"]}</cliqueId>
+<clusterUuid>{g["cluster"]}</clusterUuid>
 <health>
 <summary>{g["health"]}</summary>
 <route_unhealthy>{g["route_unhealthy"]}</route_unhealthy>
@@ -184,17 +192,107 @@ def smi_identity(vbios: str = "96.00.BC.00.02", limit: str = "700.00 W", driver:
     )
 
 
-def smi_topo(link: str = "NV18", pairs: Mapping[str, str] | None = None) -> str:
+def smi_p2p(cells: Mapping[str, str] | None = None, count: int = GPUS) -> str:
+    """``cells``: ``"2-5"`` (row-column) to what stands there."""
+    lines = [" \t" + "\t".join(f"GPU{n}" for n in range(count)) + "\t"]
+    for a in range(count):
+        row = ["X" if a == b else (cells or {}).get(f"{a}-{b}", "OK") for b in range(count)]
+        lines.append("\t".join([f" GPU{a}", *row, ""]))
+    return (
+        "\n".join(lines)
+        + "\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n"
+    )
+
+
+def smi_nvlink_errors(errors: Mapping[int, Mapping[int, int]] | None = None, links: int = 18) -> str:
+    """``errors``: GPU to link to its replays."""
+    text = ""
+    for n in range(GPUS):
+        text += f"GPU {n}: NVIDIA H200 (UUID: GPU-{n:08d}-0000-4000-8000-000000000000)\n"
+        for link in range(links):
+            for kind in ("Replay", "Recovery", "CRC"):
+                count = (errors or {}).get(n, {}).get(link, 0) if kind == "Replay" else 0
+                text += f"\t Link {link}: {kind} Errors: {count}\n"
+    return text
+
+
+def ib_counters(ports: Mapping[int, Mapping[str, int]] | None = None, count: int = 8) -> str:
+    names = ("symbol_error", "port_rcv_errors", "link_error_recovery")
+    return "".join(
+        f"./mlx5_{n}/ports/1/counters/{name}:{(ports or {}).get(n, {}).get(name, 0)}\n"
+        for name in names for n in range(count)
+    ) + "end\n"  # fmt: skip
+
+
+def gids(index: Mapping[int, int] | None = None, without: tuple[int, ...] = ()) -> str:
+    """Link-local addresses at 0 (v1) and 1 (v2), the rail's at 2 and 3 unless ``index`` says another."""
+    text = ""
+    for n in range(8):
+        at = (index or {}).get(n, 3)
+        rows = {0: (f"fe80:0000:0000:0000:0000:0000:0000:{n:04x}", "IB/RoCE v1"),
+                1: (f"fe80:0000:0000:0000:0000:0000:0000:{n:04x}", "RoCE v2")}  # fmt: skip
+        if n not in without:
+            address = f"0000:0000:0000:0000:0000:ffff:0a0{n}:0001"
+            rows |= {at - 1: (address, "IB/RoCE v1"), at: (address, "RoCE v2")}
+        for row, (gid, kind) in rows.items():
+            text += f"./mlx5_{n}/ports/1/gids/{row}:{gid}\n./mlx5_{n}/ports/1/gid_attrs/types/{row}:{kind}\n"
+    return text + "end\n"
+
+
+def edac(ue: Mapping[int, int] | None = None, ce: int = 0) -> str:
+    return "".join(
+        f"./mc{n}/ue_count:{(ue or {}).get(n, 0)}\n./mc{n}/ce_count:{ce}\n" for n in range(4)
+    ) + "end\n"  # fmt: skip
+
+
+def nvme_links(disks: Mapping[int, Mapping[str, str]] | None = None, count: int = 2) -> str:
+    text = ""
+    for n in range(count):
+        d = {"current_link_speed": "16.0 GT/s PCIe", "max_link_speed": "16.0 GT/s PCIe",
+             "current_link_width": "4", "max_link_width": "4", **((disks or {}).get(n, {}))}  # fmt: skip
+        text += "".join(f"./nvme{n}/device/{name}:{value}\n" for name, value in d.items())
+    return text + "end\n"
+
+
+def runtimes(
+    units: Mapping[str, Mapping[str, str]] | None = None,
+    asked: tuple[str, ...] = ("containerd", "crio", "docker"),
+) -> str:
+    absent = {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead",
+              "LimitMEMLOCK": "8388608"}  # fmt: skip
+    there = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running",
+             "LimitMEMLOCK": "infinity"}  # fmt: skip
+    text = ""
+    for unit in asked:
+        values = {**(there if unit == "containerd" else absent), **((units or {}).get(unit, {}))}
+        text += f"== {unit}\n" + "".join(f"{k}={v}\n" for k, v in values.items())
+    return text + "== end\n"
+
+
+def smi_topo(
+    link: str = "NV18", pairs: Mapping[str, str] | None = None, nics: Mapping[str, str] | None = None
+) -> str:
+    """``nics``: ``"3-3"`` (GPU-NIC) to the path between them."""
     names = [f"GPU{n}" for n in range(GPUS)]
-    lines = ["\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
+    near_nics = [f"NIC{n}" for n in range(8)]
+    lines = ["\t" + "\t".join([*names, *near_nics]) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
     for a in range(GPUS):
         cells = []
         for b in range(GPUS):
             pair = (pairs or {}).get(f"{min(a, b)}-{max(a, b)}", link)
             cells.append(" X " if a == b else pair)
         near = ("0-47,96-143", "0") if a < GPUS // 2 else ("48-95,144-191", "1")
-        lines.append("\t".join([names[a], *cells, *near, "", "N/A"]))
-    return "\n".join(lines) + "\n\nLegend:\n\n  X    = Self\n"
+        paths = [(nics or {}).get(f"{a}-{n}", _path(a, n)) for n in range(8)]
+        lines.append("\t".join([names[a], *cells, *paths, *near, "", "N/A"]))
+    for n in range(8):
+        paths = [(nics or {}).get(f"{a}-{n}", _path(a, n)) for a in range(GPUS)]
+        lines.append("\t".join([f"NIC{n}", *paths, *(" X " if n == m else _path(n, m) for m in range(8))]))
+    legend = "".join(f"  NIC{n}: mlx5_{n}\n" for n in range(8))
+    return "\n".join(lines) + f"\n\nLegend:\n\n  X    = Self\n\nNIC Legend:\n\n{legend}\n"
+
+
+def _path(a: int, b: int) -> str:
+    return "PIX" if a == b else "NODE" if a // 4 == b // 4 else "SYS"
 
 
 def smi_nvlink(
@@ -451,6 +549,13 @@ BUILDERS: dict[str, Any] = {
     "df-model-dir": df,
     "lsblk": lsblk,
     "nvme-smart": nvme_smart,
+    "nvidia-smi-p2p": smi_p2p,
+    "nvidia-smi-nvlink-errors": smi_nvlink_errors,
+    "infiniband-counters": ib_counters,
+    "infiniband-gids": gids,
+    "edac": edac,
+    "nvme-links": nvme_links,
+    "container-runtimes": runtimes,
 }
 """Which command's output a mapping of builder arguments in a recording makes."""
 
@@ -506,16 +611,20 @@ EXPECTATION: dict[str, Any] = {
         "clock_reasons_allowed": ["gpu_idle", "applications_clocks_setting", "sw_power_cap"],
         "ecc_uncorrected_max": 0, "processes_allowed": ["VLLM::"],
         "xid_fatal": [48, 62, 64, 74, 79, 95, 119, 120, 140, 143],
+        "retired_pages_max": {"not_applicable": "the card remaps rows instead"}, "recovery_action": "none",
+        "compute_mode": "Default", "firmware_uniform": True, "ecc_corrected_max": 20_000_000,
     },
     "nvlink": {"links_per_gpu": 18, "link_gb_s": 26.5, "topology": "NV18", "fabric_manager": True,
-               "fabric_state": "Completed"},
+               "fabric_state": "Completed", "peer_access": True, "errors_max": 0,
+               "domain_gpus": {"not_applicable": "NVLink ends at the host"}},
     "rdma": {
         "ports": [{"device": f"mlx5_{n}", "port": 1, "netdev": f"eth{n}", "rate_gbps": 400,
                    "link_layer": "Ethernet"} for n in range(8)],
         "mtu": 9000, "active_mtu": 4096, "trust": "dscp",
         "pfc": [False, False, False, True, False, False, False, False], "dscp": 26, "dscp_priority": 3,
         "traffic_class": 104, "subnet_manager": {"not_applicable": "RoCE has no subnet manager"},
-        "gpudirect": True, "acs_redirect": False, "link_flaps_max": 0,
+        "gpudirect": True, "acs_redirect": False, "link_flaps_max": 0, "gpu_nic_paths": ["PIX", "PXB"],
+        "firmware": "28.43.2026", "errors_max": 0, "gid_type": "RoCE v2",
     },
     "os": {
         "thp": ["never"], "cstates_allowed": ["POLL", "C1"], "governor": "performance", "swap": False,
@@ -523,11 +632,12 @@ EXPECTATION: dict[str, Any] = {
         "iommu": "pt",
         "clock_offset_max_ms": 100.0, "ntp": ["10.0.0.1"],
         "kernel_faults": ["mce", "aer", "oom", "nvrm-assert", "gpu-lost", "nic-health"],
+        "edac_uncorrected_max": 0, "memlock": "infinity", "stuck_max": 0, "container_runtime": "containerd",
     },
     "storage": {"model_dir": "/var/lib/models", "headroom_bytes": 2 * WEIGHTS, "nvme_count": 2,
-                "nvme_wear_max_percent": 90},
+                "nvme_wear_max_percent": 90, "nvme_full_link": True},
     "power": {"full_load_w": 6500.0, "factor": 1.2, "psu_count": 2, "inlet_outlet_delta_c": 15.0,
-              "full_load_gpu_utilisation": 0.95, "bmc": True},
+              "full_load_gpu_utilisation": 0.95, "bmc": True, "fans": True},
 }  # fmt: skip
 
 

@@ -112,6 +112,7 @@ def test_the_healthy_host_is_not_blocked(check: Check) -> None:
 
 FALLBACKS = (
     {("time-sync", key) for key in ("timedatectl-show", "timesync-status", "chronyc-tracking")}
+    | {("time-source", key) for key in ("chronyc-sources", "timesync-server")}
     | {("nvlink-fabric-manager", "processes")}
     | {(check, "kernel-journal") for check in ("log-xid", "log-sxid", "log-hardware", "ib-flaps")}
 )
@@ -142,15 +143,22 @@ def test_what_could_not_be_read_is_never_a_pass(check: Check, unread: dict[str, 
 
 def _needed(check: Check) -> dict[str, Any]:
     """What the plan must say for a check that does not apply to the usual host."""
-    if check.id != "ib-sm":
-        return {}
-    ports = [{**port, "link_layer": "InfiniBand"} for port in build.EXPECTATION["rdma"]["ports"]]
-    return {"rdma.subnet_manager": True, "rdma.ports": ports}
+    return NEEDS.get(check.id, {})
+
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "ib-sm": {
+        "rdma.subnet_manager": True,
+        "rdma.ports": [{**p, "link_layer": "InfiniBand"} for p in build.EXPECTATION["rdma"]["ports"]],
+    },
+    "gpu-retired": {"gpu.retired_pages_max": 60},
+    "nvlink-domain": {"nvlink.domain_gpus": 16},
+}
 
 
 EVENTS = {
     "log-xid", "log-sxid", "log-hardware", "ib-flaps", "bmc-sel", "gpu-idle", "gpu-mps", "os-swap",
-    "nvme-count",
+    "nvme-count", "os-processes", "nvlink-errors", "ib-errors", "thermal-fans", "nvme-link",
 }  # fmt: skip
 """Checks of lists where each line is a finding of its own: with the line the finding is gone."""
 
@@ -187,7 +195,7 @@ def test_a_leaf_without_a_check_is_known() -> None:
         "gpu.driver_pinned": "gpu-driver", "gpu.pcie_width": "gpu-pcie", "gpu.processes_allowed": "gpu-idle",
         "nvlink.link_gb_s": "nvlink-links", "os.numa_balancing": "os-numa", 
         "os.memory_tolerance": "os-memory",
-        "os.ntp": "the host configuration", "storage.model_dir": "nvme-headroom",
+        "storage.model_dir": "nvme-headroom",
         "power.full_load_w": "power-rack-budget", "power.full_load_gpu_utilisation": "the load of a reading",
     }  # fmt: skip
     leaves = set()
@@ -200,5 +208,5 @@ def test_a_leaf_without_a_check_is_known() -> None:
 
 
 def test_scopes() -> None:
-    assert {c.id for c in ALL if c.scope is Scope.RACK} == {"power-rack-budget"}
+    assert {c.id for c in ALL if c.scope is Scope.RACK} == {"power-rack-budget", "nvlink-domain"}
     assert all(c.id.startswith("uniform-") for c in ALL if c.scope is Scope.POOL)
