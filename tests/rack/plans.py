@@ -29,6 +29,8 @@ def _infiniband(roce: Plan) -> Plan:
         assert isinstance(ports, tuple)
         rdma = RdmaExpectation.model_validate(
             {
+                **expected.rdma.model_dump(),
+                "gid_type": NotApplicable(not_applicable="InfiniBand addresses by LID"),
                 **dict.fromkeys(("mtu", "active_mtu", "trust", "pfc", "dscp", "dscp_priority"), none),
                 "ports": [{**p.model_dump(), "link_layer": "InfiniBand"} for p in ports],
                 "traffic_class": none,

@@ -73,6 +73,11 @@ class Gpu:
     processes: list[Process] = field(default_factory=list)
     peer_links: bool = True
     vbios: str = ""
+    gsp_firmware: str = ""
+    """Empty: the driver's own."""
+    corrected_volatile: int = 0
+    peer_access: bool = True
+    link_replays: int = 0
 
     @property
     def bus_id(self) -> str:
@@ -106,6 +111,9 @@ class Port:
     lid: int = 0
     sm_lid: int = 0
     link_downed: int = 0
+    symbol_errors: int = 0
+    gid_address: bool = True
+    beside_gpu: bool = True
     present: bool = True
     trust: str = "dscp"
     pfc: list[bool] = field(default_factory=lambda: [False] * 8)
@@ -133,6 +141,8 @@ class Disk:
     media_errors: int = 0
     available_spare: int = 100
     temperature_c: int = 34
+    link_gen: int = 4
+    link_width: int = 4
 
 
 @dataclass
@@ -199,6 +209,7 @@ class System:
     peermem: bool = True
     acs_redirect: bool = False
     bios_version: str = "2.3.2"
+    memlock: str = "infinity"
 
 
 @dataclass
@@ -252,6 +263,8 @@ class HostState:
     kernel_log: list[tuple[float, str]] = field(default_factory=list)
     journal: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    stuck: list[Process] = field(default_factory=list)
+    log_wrapped: bool = False
     smi_error: str = ""
 
     @property
@@ -395,7 +408,7 @@ def _gpu(index: int, expected: HostExpectation, load: Load, rng: random.Random, 
         uuid=f"GPU-{uuid.UUID(int=rng.getrandbits(128), version=4)}",
         serial=f"16{rng.randrange(10**11):011d}",
         pci_address=addresses[index],
-        pci_id=want.pci_ids[0] if want.pci_ids else product.pci_id,
+        pci_id=planned(want.pci_ids, (product.pci_id,))[0],
         numa=_half(index, want.count, planned(expected.os.numa_nodes, 2)),
         power_draw_w=round(
             limit * rng.uniform(0.9, 0.96) if full else product.idle_w * rng.uniform(0.95, 1.05), 2

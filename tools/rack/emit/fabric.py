@@ -195,7 +195,6 @@ def files(state: HostState) -> Tree:
             f"{here}/sm_lid": f"0x{p.sm_lid:x}\n",
             f"{here}/gid_attrs/ndevs/0": f"{p.netdev}\n",
             f"{here}/counters/link_downed": f"{p.link_downed}\n",
-            f"{here}/counters/symbol_error": "0\n",
             f"{here}/counters/port_rcv_errors": "0\n",
             f"{pci.sys_path(state, p.pci_address)}/net/{p.netdev}/mtu": f"{p.mtu}\n",
             f"/sys/class/net/{p.netdev}": Link(f"{pci.sys_path(state, p.pci_address)}/net/{p.netdev}"),

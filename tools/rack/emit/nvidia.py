@@ -161,7 +161,10 @@ def topology(state: HostState) -> str:
 
 def _near(state: HostState, gpu: Gpu, port: Port) -> bool:
     """Whether the port hangs on the GPU's own PCIe switch: same rank among all of its kind."""
-    return state.ports.index(port) * state.planned_gpus // max(len(state.ports), 1) == gpu.index
+    return (
+        port.beside_gpu
+        and state.ports.index(port) * state.planned_gpus // max(len(state.ports), 1) == gpu.index
+    )
 
 
 def _gpu_cell(gpu: Gpu, other: Gpu) -> str:
@@ -209,7 +212,9 @@ def nvlink_errors(state: HostState) -> str:
         lines.append(f"GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})")
         for i, rate in enumerate(gpu.links):
             if rate is not None:
-                lines += [f"\t Link {i}: {kind} Error Counter: 0" for kind in ("Replay", "Recovery", "CRC")]
+                replays = gpu.link_replays if i == 0 else 0
+                counts = (("Replay", replays), ("Recovery", 0), ("CRC", 0))
+                lines += [f"\t Link {i}: {kind} Error Counter: {count}" for kind, count in counts]
     return "\n".join(lines) + "\n"
 
 

@@ -122,7 +122,7 @@ def _items(state: HostState, gpu: Gpu) -> list[Item]:
             [("virtualization_mode", "None"), *_all("N/A", "host_vgpu_mode", "vgpu_heterogeneous_mode")],
         ),
         ("gpu_recovery_action", gpu.recovery_action),
-        ("gsp_firmware_version", state.driver),
+        ("gsp_firmware_version", gpu.gsp_firmware or state.driver),
         ("ibmnpu", [("relaxed_ordering_mode", "N/A")]),
         ("pci", _pci(gpu, busy)),
         ("fan_speed", "N/A" if product.sxm or not product.display else "30 %"),
@@ -262,7 +262,7 @@ def _ecc_errors(gpu: Gpu) -> list[Item]:
         ]
 
     return [
-        ("volatile", counters(0, gpu.uncorrected_volatile)),
+        ("volatile", counters(gpu.corrected_volatile, gpu.uncorrected_volatile)),
         (
             "aggregate",
             [

@@ -26,6 +26,10 @@ def recordings(state: HostState) -> Iterator[Recording]:
     yield Recording("nproc", "", f"{system.cpus}\n")
     yield Recording("lscpu", "", lscpu(state))
     yield Recording("dmesg", "-T", kernel_log(state), root=True, refusal=_DMESG_REFUSED)
+    yield Recording("dmesg", "", kernel_log(state), root=True, refusal=_DMESG_REFUSED)
+    yield Recording(
+        "journalctl", "-k -b -o short-iso --no-pager", stderr="No journal files were found.\n", rc=1
+    )
     yield Recording("ps", "-e -o pid=,comm=", processes(state))
     yield Recording("ldconfig", "-p", _LIBRARIES)
     yield from _clock(state)
@@ -183,6 +187,8 @@ def kernel_log(state: HostState) -> str:
     if system.peermem and state.ports:
         boot.append((31.0, "nvidia-peermem: loaded"))
     lines = sorted([*boot, *state.kernel_log], key=lambda item: item[0])
+    if state.log_wrapped:
+        lines = lines[len(boot) - 1 :]
     return "".join(
         f"[{(state.booted + timedelta(seconds=at)).strftime('%a %b %e %H:%M:%S %Y')}] {text}\n"
         for at, text in lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from checks.collect import commands_of, tool_of
+from checks.collect import commands_of, run_order, tool_of
 from checks.registry import Check, Command, Scope
 from rackwright.verdict import Result, Results, Status
 from tools.rack.faults.base import FAULTS, Find
@@ -91,7 +91,7 @@ _SCOPES = {Scope.HOST: "host", Scope.POOL: "pool", Scope.RACK: "rack"}
 
 
 def _commands(what: str, checks: Sequence[Check]) -> list[Command]:
-    every = commands_of(checks)
+    every = run_order(commands_of(checks))
     if what == "root":
         return [c for c in every if c.root]
     if what.startswith("after:"):

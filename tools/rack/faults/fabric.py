@@ -94,7 +94,8 @@ def port_slow(state: HostState, rng: random.Random, args: Args) -> None:
 @fault(
     "port-missing",
     "rdma",
-    "ib-link ib-sm ib-names roce-mtu roce-qos roce-tos",
+    "ib-link ib-sm ib-names roce-mtu roce-qos roce-tos pcie-pairing ib-errors ib-firmware roce-gid "
+    "uniform-nic-firmware@pool",
     touches="port",
     alone=True,
     applies=has_rdma,
@@ -182,7 +183,13 @@ def link_flap(state: HostState, rng: random.Random, args: Args) -> None:
     port.link_downed += 3
 
 
-@fault("nic-firmware-differs", "rdma", "uniform-nic-firmware@pool", touches="nic-firmware", applies=has_rdma)
+@fault(
+    "nic-firmware-differs",
+    "rdma",
+    "uniform-nic-firmware@pool ib-firmware",
+    touches="nic-firmware",
+    applies=has_rdma,
+)
 def nic_firmware_differs(state: HostState, rng: random.Random, args: Args) -> None:
     """The NICs of this host have an older firmware than those of the others."""
     for port in state.ports:

@@ -283,7 +283,7 @@ def smi_slow(state: HostState, rng: random.Random, args: Args) -> None:
     state.tool_faults.append(ToolFault("nvidia-smi", "slow"))
 
 
-@fault("vbios-differs", "gpu", "uniform-vbios@pool", touches="vbios", args=GPU)
+@fault("vbios-differs", "gpu", "uniform-vbios@pool gpu-firmware", touches="vbios", args=GPU)
 def vbios_differs(state: HostState, rng: random.Random, args: Args) -> None:
     """One card came back from repair with another firmware."""
     one_gpu(state, rng, args).vbios = "96.00.A5.00.01"

@@ -71,7 +71,7 @@ def clock_off(state: HostState, rng: random.Random, args: Args) -> None:
     state.system.clock_offset_s = 0.731
 
 
-@fault("clock-unsynchronised", "os", "time-sync", touches="clock")
+@fault("clock-unsynchronised", "os", "time-sync time-source", touches="clock time-server")
 def clock_unsynchronised(state: HostState, rng: random.Random, args: Args) -> None:
     """The time servers do not answer."""
     state.system.clock_synchronised = False
@@ -190,7 +190,7 @@ def outlet_hot(state: HostState, rng: random.Random, args: Args) -> None:
     state.bmc.sensor("Exhaust Temp").value = inlet + 19
 
 
-@fault("fan-stopped", "thermal", "bmc-sel", touches="sel", applies=has_bmc)
+@fault("fan-stopped", "thermal", "bmc-sel thermal-fans", touches="sel", applies=has_bmc)
 def fan_stopped(state: HostState, rng: random.Random, args: Args) -> None:
     """One fan stands still."""
     assert state.bmc is not None
