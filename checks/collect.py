@@ -138,12 +138,12 @@ def build(commands: Sequence[Command], variables: Mapping[str, str]) -> Script:
         'eval "$rw_lib"',
         'eval "$rw_table"',
         _PROLOGUE,
-        f"rw_groups - {_quick(commands, root=False)}",
+        _call("rw_groups", _quick(commands, root=False)),
     ]
     if any(command.root for command in commands):
         lines.append(f"rw_roots={shlex.quote(chr(10).join(tables[True]))}")
-        lines.append(f"rw_privileged - {_quick(commands, root=True)} {_slow(commands, root=True)}".rstrip())
-    lines.append(f"rw_groups {_slow(commands, root=False)}".rstrip())
+        lines.append(_call("rw_privileged", _quick(commands, root=True) + _slow(commands, root=True)))
+    lines.append(_call("rw_groups", _slow(commands, root=False)))
     lines.append(_EPILOGUE)
     return Script(tuple(commands), "\n".join(lines))
 
@@ -158,24 +158,34 @@ def _row(index: int, command: Command) -> str:
     return f"rw_p{index}={shlex.quote(parameters)} rw_t{index}={shlex.quote(command.shell)}"
 
 
-def _quick(commands: Sequence[Command], *, root: bool) -> str:
-    """The deadline of all quick commands together, and their numbers."""
+def run_order(commands: Sequence[Command]) -> tuple[Command, ...]:
+    """``commands`` as the collector of :func:`build` starts them on a login that is not root."""
+    groups = [
+        *_quick(commands, root=False), *_quick(commands, root=True),
+        *_slow(commands, root=True), *_slow(commands, root=False),
+    ]  # fmt: skip
+    return tuple(commands[index] for _, *indexes in groups for index in indexes)
+
+
+def _quick(commands: Sequence[Command], *, root: bool) -> list[list[int]]:
+    """The quick commands as one group: its deadline, then their numbers."""
     quick = [i for i, c in enumerate(commands) if c.root is root and c.timeout_s <= _QUICK_S]
-    return " ".join(map(str, [min([_TOGETHER_S, *(commands[i].timeout_s for i in quick)]), *quick]))
+    return [[min(_TOGETHER_S, *(commands[i].timeout_s for i in quick)), *quick]] if quick else []
 
 
-def _slow(commands: Sequence[Command], *, root: bool) -> str:
-    """Numbers of the others, a device's together as ``DEADLINE NUMBER …``, with ``-`` before each device."""
+def _slow(commands: Sequence[Command], *, root: bool) -> list[list[int]]:
+    """The others, a device's together, each group as its deadline and their numbers."""
     parts: dict[str, list[int]] = {}
     for index, command in enumerate(commands):
         if command.root is root and command.timeout_s > _QUICK_S:
             tool = tool_of(command)
             alone = not tool or tool in _SLOW_TOOLS | _READERS
             parts.setdefault(str(index) if alone else tool, []).append(index)
-    words = []
-    for indexes in parts.values():
-        words += ["-", min(commands[i].timeout_s for i in indexes), *indexes]
-    return " ".join(map(str, words))
+    return [[min(commands[i].timeout_s for i in indexes), *indexes] for indexes in parts.values()]
+
+
+def _call(function: str, groups: Iterable[Iterable[int]]) -> str:
+    return " ".join([function, *(f"- {' '.join(map(str, group))}" for group in groups)])
 
 
 # What the login's shell, root's shell and the shells that run the quick commands share. GNU timeout and the

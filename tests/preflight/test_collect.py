@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checks import collect, registry
-from checks.collect import VARIABLES, Reader, build, commands_of, tool_of, variables_for
+from checks.collect import VARIABLES, Reader, build, commands_of, run_order, tool_of, variables_for
 from checks.registry import Command
 from rackwright.plan import NotApplicable
 from tests.preflight.plans import small_plan
@@ -348,7 +348,9 @@ def test_every_kind_of_command_beside_the_others(user: int, shell: list[str], tm
     got, reader, _ = collect_here(commands, shell=shell, user=user, env=environment)
     assert reader.ended
     assert {key: out.stdout for key, out in got.items()} == {c.key: f"{c.shell}\n" for c in commands}
-    assert sorted(log.read_text().splitlines()) == sorted(c.shell for c in commands)
+    ran = log.read_text().splitlines()
+    assert sorted(ran) == sorted(c.shell for c in commands)
+    assert user == 0 or ran == [c.shell for c in run_order(commands)]
 
 
 @pytest.mark.rack
