@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from checks import registry
-from checks.explain import explain, warnings
+from checks.explain import explain, headline, warnings
 from checks.local_hosts import InventoryHosts
 from checks.registry import Scope
+from checks.report.findings import waiver_text
 from checks.report.text import clean
 from checks.session import Session, Subject, first_items
 from checks.transport import Settings
@@ -25,11 +26,14 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import bound, load_inventory
 from rackwright.plan import load_plan
 from rackwright.verdict import Load, Result, Status
+from rackwright.waivers import Waivers, load_waivers
 
 HERE = Path(__file__).parent
 SUITE = HERE / "test_preflight.py"
 SESSION = pytest.StashKey[Session]()
 RESULT = pytest.StashKey[Result]()
+LOST = pytest.StashKey[bool]()
+"""The item was skipped because its host was not reached: it is still to be run."""
 FOREIGN = pytest.StashKey[bool]()
 
 
@@ -44,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--forks", type=int, default=32, metavar="N", help="hosts at a time (default 32)")
     group.addoption("--captures", metavar="DIR", help="judge kept captures; no host is contacted")
     group.addoption("--results", metavar="DIR", help="write results.json there")
+    group.addoption("--waivers", metavar="FILE", help="findings that somebody accepts until a day (xfail)")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,6 +105,7 @@ def _session(config: pytest.Config, path: Path) -> Session:
         inventory = load_inventory(path, plan=Path(option.plan) if option.plan else None)
         plan = load_plan(inventory.plan_path)
         result = bound(inventory, plan)
+        waived = load_waivers(Path(option.waivers), registry.load(), plan) if option.waivers else Waivers()
     except RackwrightError as error:
         raise pytest.UsageError(str(error)) from None
     worker: dict[str, Any] = getattr(config, "workerinput", {})
@@ -120,6 +126,7 @@ def _session(config: pytest.Config, path: Path) -> Session:
         kept=_path(option.captures),
         shared=Path(shared) if shared else None,
         notes=result.notes,
+        waivers=waived,
     )
 
 
@@ -203,6 +210,8 @@ def verdict(request: pytest.FixtureRequest) -> Result:
     subject: Subject = request.param
     result = _dead(request, run, subject) or run.judge(subject)
     request.node.stash[RESULT] = result
+    if result.waived is not None:
+        pytest.xfail(f"waived by {waiver_text(result)}. {headline(result)}")
     if result.status is Status.ERROR:
         pytest.fail(explain(result, run.registry[result.check]), pytrace=False)
     if result.status is Status.NOT_APPLICABLE:
@@ -218,6 +227,7 @@ def _dead(request: pytest.FixtureRequest, run: Session, subject: Subject) -> Res
             return None
         first = run.first_of[host]
         if request.node.nodeid != first:
+            request.node.stash[LOST] = True
             pytest.skip(f"not measured: host unreachable, see {first.rpartition('::')[2]}")
     else:
         node = request.node.nodeid
@@ -239,6 +249,8 @@ def pytest_runtest_makereport(
     result = item.stash.get(RESULT, None)
     if result is not None and (report.when == "call" or (report.when == "setup" and not report.passed)):
         report.rackwright = result.model_dump(mode="json")  # type: ignore[attr-defined]
+    if item.stash.get(LOST, False) and report.skipped:
+        report.rackwright_lost = True  # type: ignore[attr-defined]
     return report
 
 
@@ -248,20 +260,30 @@ class _Collector:
     def __init__(self, run: Session, config: pytest.Config) -> None:
         self._run, self._config = run, config
 
+    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if getattr(report, "rackwright_lost", False):
+            self._run_again(report.nodeid)
         data = getattr(report, "rackwright", None)
         if data is not None:
             self._run.results.append(Result.model_validate(data))
 
+    def _run_again(self, nodeid: str) -> None:
+        """``--lf`` runs every check of a host that was not reached, not only the one that said so."""
+        failed = getattr(self._config.pluginmanager.get_plugin("lfplugin"), "lastfailed", None)
+        if isinstance(failed, dict):
+            failed[nodeid] = True
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         warned = [r for r in self._run.results if r.status is Status.WARN]
         written = self._written()
-        if not (warned or written or self._run.notes):
+        notes = (*self._run.notes, *self._run.waivers.notes(self._run.results))
+        if not (warned or written or notes):
             return
         terminalreporter.section("preflight")
         for line in warnings(warned):
             terminalreporter.line(line)
-        for note in self._run.notes:
+        for note in notes:
             terminalreporter.line(f"note: {note}")
         if written:
             terminalreporter.line(f"results: {written}")

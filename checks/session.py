@@ -26,6 +26,7 @@ from checks.transport import Network, Settings
 from rackwright.inventory import Inventory
 from rackwright.plan import Plan
 from rackwright.verdict import Load, Result, Results
+from rackwright.waivers import Waivers
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Session:
     kept: Path | None = None
     shared: Path | None = None
     notes: tuple[str, ...] = ()
+    waivers: Waivers = field(default_factory=Waivers)
     selected: list[Subject] = field(default_factory=list)
     first_of: dict[str, str] = field(default_factory=dict)
     reported_by: dict[str, str] = field(default_factory=dict)
@@ -80,7 +82,9 @@ class Session:
     def bench(self) -> Bench:
         if self._bench is None:
             checks = {s.check.id: s.check for s in self.selected}
-            self._bench = Bench.for_checks(self.plan, self._hosts(), checks.values(), self.load)
+            self._bench = Bench.for_checks(
+                self.plan, self._hosts(), checks.values(), self.load, waivers=self.waivers
+            )
         return self._bench
 
     def captures(self) -> dict[str, Capture]:
@@ -143,6 +147,7 @@ class Session:
             if subject.check.scope is Scope.HOST and subject.check.id != REACHABLE:
                 per_host[subject.name] = per_host.get(subject.name, 0) + 1
         hosts = [s.name for s in self.selected if s.check.scope is Scope.HOST]
+        hosts = hosts or [h.name for h in self._hosts().hosts]
         reported = {(r.check, r.subject) for r in self.results}
         asked = {(s.check.id, s.name) for s in self.selected if s.name not in dead}
         return Results(
@@ -155,7 +160,7 @@ class Session:
             complete=bool(dead) or asked <= reported,
             unreachable=dead,
             not_measured={name: per_host.get(name, 0) for name in dead},
-            notes=self.notes,
+            notes=(*self.notes, *self.waivers.notes(self.results)),
             captures=str(self.kept or ""),
             left_out_checks=left_out(self.registry, [s.check for s in self.selected]),
             left_out_hosts=left_out_hosts(self.plan, self._hosts()),

@@ -2,7 +2,7 @@
 
     waivers:
       - check: os-swap
-        on: [gpu-01, "gpu-2*"]        # hosts, pools or racks
+        subjects: [gpu-01, "gpu-2*"]        # hosts, pools or racks
         owner: jane@example.org
         reason: swap stays until the kernel is updated
         expires: 2027-01-31
@@ -39,7 +39,7 @@ class Waiver(Section):
     """One accepted finding. ``not_measured`` accepts also that it cannot be measured there."""
 
     check: _Text
-    on: Annotated[tuple[_Text, ...], Field(min_length=1)]
+    subjects: Annotated[tuple[_Text, ...], Field(min_length=1)]
     owner: _Text
     reason: _Text
     expires: date
@@ -81,15 +81,15 @@ class Waivers:
             by_check.setdefault(result.check, []).append(result)
         notes = []
         for waiver, subjects in self.items:
-            named = f"waiver of {waiver.check} on {listing(waiver.on)} by {waiver.owner}"
+            named = f"waiver of {waiver.check} on {listing(waiver.subjects)} by {waiver.owner}"
             about = [r for r in by_check.get(waiver.check, ()) if r.subject in subjects]
             left = (waiver.expires - self.today).days
             if left < 0:
                 again = any(self._covers(waiver, subjects, r) for r in about)
-                what = "its findings are findings again" if again else "remove it from the file"
+                what = "a finding again" if again else "remove it from the file"
                 notes.append(f"warning: the {named} expired on {waiver.expires}: {what}")
             elif about and all(r.status in (Status.PASS, Status.NOT_APPLICABLE) for r in about):
-                notes.append(f"the {named} is not needed: nothing was found there; remove it from the file")
+                notes.append(f"the {named} is not needed any more: remove it")
             elif about and left <= SOON_DAYS:
                 notes.append(f"the {named} ends on {waiver.expires}, in {left} days")
         return tuple(notes)
@@ -118,12 +118,12 @@ def load_waivers(path: Path, checks: Collection[str], plan: Plan, *, today: date
     for index, waiver in enumerate(file.waivers):
         problems += _check_problems(document, index, waiver, checks)
         covered: set[str] = set()
-        for number, pattern in enumerate(waiver.on):
+        for number, pattern in enumerate(waiver.subjects):
             found = _subjects(plan, pattern)
             if not found:
                 problems.append(
                     Problem(
-                        document.place(("waivers", index, "on", number)),
+                        document.place(("waivers", index, "subjects", number)),
                         "must match a host, a pool or a rack of the plan" + nearest(pattern, _names(plan)),
                         f'"{pattern}"', "the waiver would cover nothing", f"mend {path}",
                     )

@@ -130,7 +130,18 @@ def _situations(directory: Path) -> dict[str, Callable[[], tuple[int, int]]]:
         lab = made("no-inventory", ["gpu-01"])
         return lab.preflight(fakes=good).returncode, lab.pytest(fakes=good).returncode
 
+    def waived(check: str = "x-bad", until: str = "2999-01-01") -> tuple[int, int]:
+        lab = made("waived", ["gpu-01"])
+        file = lab.directory / "waivers.yaml"
+        file.write_text(
+            f"waivers:\n- {{check: {check}, subjects: [gpu-01], owner: jane, reason: x, expires: {until}}}\n"
+        )
+        return both(lab, bad, "--waivers", str(file))
+
     return {
+        "a finding that is waived": waived,
+        "a finding whose waiver expired": lambda: waived(until="2020-01-01"),
+        "a waiver of an unknown check": lambda: waived("x-bda"),
         "every verdict pass, warn or not-applicable": lambda: both(made("good", ["gpu-01", "gpu-02"]), good),
         "a finding on any host": lambda: both(made("bad", ["gpu-01", "gpu-02"]), bad),
         "one of two hosts unreachable": lambda: both(made("one", ["gpu-01"], {"gpu-02": "refused"}), good),

@@ -104,6 +104,37 @@ def test_last_failed(lab: Lab, tmp_path: Path) -> None:
     assert "1 failed" in again.stdout and "passed" not in again.stdout
 
 
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "two workers"])
+def test_last_failed_after_a_dead_host_is_all_of_it(tmp_path: Path, workers: list[str]) -> None:
+    lab = Lab(tmp_path, ["gpu-01"], {"gpu-02": "refused"})
+    cache = ["-o", f"cache_dir={tmp_path}/cache", "-p", "cacheprovider", *workers]
+    good = [("os-one", "pass", "major", "-"), ("os-two", "pass", "major", "-")]
+    lab.pytest(*lab.judged, *cache, fakes=good)
+    still, back = tmp_path / "still.xml", tmp_path / "back.xml"
+    lab.pytest(*lab.judged, *cache, "--lf", f"--junitxml={still}", fakes=good)
+    mine = {"gpu-02-net-reachable", "gpu-02-os-one", "gpu-02-os-two"}
+    assert set(outcomes(still)) == mine and sorted(outcomes(still).values()) == [
+        "error",
+        "skipped",
+        "skipped",
+    ]
+    lab.capture("gpu-02")
+    done = lab.pytest(*lab.judged, *cache, "--lf", f"--junitxml={back}", fakes=good)
+    assert outcomes(back) == dict.fromkeys(mine, "passed") and done.returncode == 0
+
+
+def test_a_waived_finding_is_an_expected_failure(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "waivers.yaml"
+    file.write_text(
+        "waivers:\n- {check: os-two, subjects: [gpu-01], owner: jane, reason: a while, expires: 2999-01-01}\n"
+    )
+    done = lab.pytest(
+        *lab.judged, "-q", "-rx", "-k", "os-two and not gpu-03", "--waivers", str(file), fakes=FAKES
+    )
+    assert "1 failed, " in done.stdout and "1 xfailed" in done.stdout and done.returncode == 1
+    assert "waived by jane until 2999-01-01: a while" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("hosts", "words"),
     [

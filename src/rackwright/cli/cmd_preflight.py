@@ -6,19 +6,18 @@ import signal
 import sys
 import tempfile
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rackwright.cli import resuming
 from rackwright.cli.progress import Progress
-from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError, listing
+from rackwright.errors import CannotRun, Problem, RackwrightError
+from rackwright.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from checks.journal import Recovered
-    from checks.registry import Check
     from rackwright.inventory import Inventory
     from rackwright.plan import Plan
     from rackwright.verdict import Results
@@ -26,6 +25,24 @@ if TYPE_CHECKING:
 
 def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+_OUTPUTS = {
+    "markdown": "Markdown for a ticket",
+    "junit": "JUnit XML for a CI system",
+    "ctrf": "CTRF (JSON) for a test dashboard",
+    "prometheus": "metrics for node-exporter's textfile collector",
+    "github": "a short summary for a GitHub job",
+    "slack": "a short summary, the body of a Slack webhook",
+}
+"""Options that write the run in another form as well; checks/report/outputs.py makes them."""
+
+
+def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name, title in reversed(_OUTPUTS.items()):
+        path = click.Path(path_type=Path, dir_okay=False)
+        function = click.option(f"--{name}", metavar="FILE", type=path, help=f"Write {title}.")(function)
+    return function
 
 
 @click.command(
@@ -76,10 +93,20 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
     "--ssh-config", type=click.Path(path_type=Path, dir_okay=False), help="Instead of ~/.ssh/config."
 )
 @click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="Private key file.")
+@click.option(
+    "--waivers",
+    "waivers_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Findings that somebody accepts until a day (see docs/waivers.md).",
+)
+@click.option("--reason", default="", help="Why checks or hosts are left out; it stands in the report.")
+@_output_options
 @click.option("--open", "open_report", is_flag=True, help="Open the report in a browser at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="No line per host.")
 def command(**options: Any) -> None:
-    sys.exit(_run(**options))
+    outputs = {name: path for name in _OUTPUTS if (path := options.pop(name)) is not None}
+    sys.exit(_run(outputs=outputs, **options))
 
 
 def _run(
@@ -99,6 +126,9 @@ def _run(
     known_hosts: Path | None,
     ssh_config: Path | None,
     key: Path | None,
+    waivers_file: Path | None,
+    reason: str,
+    outputs: dict[str, Path],
     open_report: bool,
     quiet: bool,
 ) -> int:
@@ -106,16 +136,18 @@ def _run(
     from checks import journal, registry, runner
     from checks.transport import Settings
     from rackwright.verdict import Load
+    from rackwright.waivers import Waivers, load_waivers
 
     known = registry.load()
     prior = None
     if resume is not None:
-        _refuse_beside_resume()
+        resuming.refuse_beside_resume()
         prior, results_dir = journal.read(resume / journal.NAME), resume
-        hosts, plan_file, load = _asked_before(prior, hosts, plan_file)
+        hosts, plan_file, load = resuming.asked_before(prior, hosts, plan_file)
+        reason, waivers_file = prior.results.reason, waivers_file or resuming.waivers_before(prior)
         inventory, plan, notes = load_bound(hosts, plan_file)
-        inventory = _same(prior, resume, inventory, plan)
-        selected = _selected_before(prior, resume, known)
+        inventory = resuming.same(prior, resume, inventory, plan)
+        selected = resuming.selected_before(prior, resume, known)
     elif hosts is None:
         raise click.UsageError("give --hosts INVENTORY, or --resume DIR")
     else:
@@ -131,11 +163,14 @@ def _run(
         left_out=runner.left_out(known, selected),
         plan_file=str(plan_file or ""),
         resume=prior,
+        waivers=load_waivers(waivers_file, known, plan) if waivers_file else Waivers(),
+        waivers_file=str(waivers_file or ""),
+        reason=reason,
     )
     _require_writable(results_dir, *([] if captures else [results_dir / "captures"]))
     with journal.held(results_dir):
         if prior is None:
-            _set_aside(results_dir)
+            resuming.set_aside(results_dir)
         progress = Progress(len(inventory.hosts), quiet=quiet, forks=forks)
         progress.start(len(selected), captures)
         signal.signal(signal.SIGTERM, _as_interrupt)
@@ -151,120 +186,13 @@ def _run(
         finally:
             progress.end()
         report, unwritten = _write(results, results_dir, known, plan, captures or results_dir / "captures")
+        unwritten += _write_outputs(results, known, outputs)
     _summary(results, known, report)
     if stopped or unwritten:
         raise CannotRun(stopped or unwritten)
     if open_report and report is not None and report.suffix == ".html":
         webbrowser.open(report.resolve().as_uri())
     return results.exit_code if status is None else status
-
-
-# --- going on with a run that was ended ----------------------------------------------------------------
-
-_DECIDED = ("only", "skip", "limit", "tier", "load", "captures", "results_dir")
-"""What the run that is resumed has decided already."""
-
-
-def _refuse_beside_resume() -> None:
-    context = click.get_current_context()
-    given = [
-        max(option.opts, key=len)
-        for option in context.command.params
-        if option.name in _DECIDED
-        and context.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(
-            f"--resume goes on with the selection of its run; leave out {', '.join(given)}"
-        )
-
-
-def _asked_before(
-    prior: Recovered, hosts: Path | None, plan_file: Path | None
-) -> tuple[Path, Path | None, str | None]:
-    """Inventory, plan and load of the run that is resumed; what is given now may only move the files."""
-    before = str(prior.asked.get("plan_file") or "")
-    load = prior.asked.get("load")
-    return (
-        hosts or Path(prior.results.inventory or "hosts.ini"),
-        plan_file or (Path(before) if before else None),
-        str(load) if load else None,
-    )
-
-
-def _same(prior: Recovered, directory: Path, inventory: Inventory, plan: Plan) -> Inventory:
-    """The hosts of the run that is resumed.
-
-    Raises:
-        InputErrors: it was judged by another plan, has hosts that the inventory lacks, or has ended.
-    """
-    from dataclasses import replace
-
-    names = set(prior.results.hosts)
-    lost = sorted(names - {h.name for h in inventory.hosts})
-    new = "judge everything by the plan of today: leave --resume out"
-    problems = []
-    if plan.digest != prior.results.plan_digest:
-        problems.append(
-            Problem(
-                f"--resume {directory}",
-                f"must go on with the plan of the run (digest {prior.results.plan_digest[:12]})",
-                f"{plan.header.name}, digest {plan.digest[:12]}",
-                "half of the verdicts would come from another plan", f"give that plan with --plan, or {new}",
-            )
-        )  # fmt: skip
-    if lost:
-        problems.append(
-            Problem(
-                inventory.source, "must name every host of the run", f"no {listing(lost)}",
-                "the run could not be finished", "put them back, or start anew: leave --resume out",
-            )
-        )  # fmt: skip
-    if prior.ended and not prior.results.unreachable:
-        problems.append(
-            Problem(
-                f"--resume {directory}", "must be a run that was ended before its time",
-                f"the run of {prior.results.started}, which finished",
-                "there is nothing left to do", f"rackwright report {directory / 'results.json'}",
-            )
-        )  # fmt: skip
-    if problems:
-        raise InputErrors(problems)
-    return replace(inventory, hosts=tuple(h for h in inventory.hosts if h.name in names))
-
-
-def _selected_before(prior: Recovered, directory: Path, known: Any) -> tuple[Check, ...]:
-    """The checks of the run that is resumed.
-
-    Raises:
-        InputErrors: one is not registered any more.
-    """
-    ids = [str(item) for item in prior.asked.get("checks") or ()]
-    lost = [name for name in ids if name not in known]
-    if lost or not ids:
-        raise InputErrors(
-            Problem(
-                f"--resume {directory}", "must go on with the checks of the run",
-                f"{listing(lost)}: not registered" if lost else "none named in the journal",
-                "the run could not be finished", "start anew: leave --resume out",
-            )
-        )  # fmt: skip
-    return tuple(item for item in known.values() if item.id in ids)
-
-
-def _set_aside(directory: Path) -> None:
-    from checks import journal
-
-    kept = journal.set_aside(directory)
-    if kept is None:
-        return
-    path, prior = kept
-    hosts = len({host for host, _ in prior.done})
-    click.echo(
-        f"an unfinished run of {prior.results.started} stood here ({hosts} of "
-        f"{len(prior.results.hosts)} hosts done); its journal is kept: rackwright report {path}",
-        err=True,
-    )
 
 
 def _as_interrupt(_number: int, _frame: Any) -> None:
@@ -356,6 +284,18 @@ def _write(
         else:
             best = path
     return best, tuple(problems)
+
+
+def _write_outputs(results: Results, registry: Any, outputs: dict[str, Path]) -> tuple[Problem, ...]:
+    from checks.report.outputs import OUTPUTS
+
+    problems: list[Problem] = []
+    for name, path in outputs.items():
+        try:
+            write_whole(path, OUTPUTS[name].write(results, registry))
+        except CannotRun as error:
+            problems += error.problems
+    return tuple(problems)
 
 
 def _unwritten(path: Path, captures: Path, error: CannotRun) -> Problem:

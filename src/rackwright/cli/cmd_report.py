@@ -1,4 +1,4 @@
-"""Show the results of a run as one HTML page, or as Markdown for a ticket.
+"""Show the results of a run as one HTML page, or in another form.
 
 RESULTS is the results.json of a run, or the results.jsonl that one leaves which was killed.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rackwright.errors import InputErrors, Problem
+from rackwright.files import say, write_whole
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
@@ -30,27 +31,35 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File (default: the results' name with .html; Markdown: standard output).",
+    help="File (default: the results' name with .html; another form: standard output).",
 )
-@click.option("--markdown", is_flag=True, help="Markdown instead of HTML.")
-def command(results: Path, plan_file: Path | None, output: Path | None, markdown: bool) -> None:
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["html", "markdown", "junit", "ctrf", "prometheus", "github", "slack", "json"]),
+    default="html",
+    show_default=True,
+    help="The form. prometheus is a textfile of node-exporter, slack the body of a webhook.",
+)
+@click.option("--markdown", is_flag=True, help="The same as --as markdown.")
+def command(results: Path, plan_file: Path | None, output: Path | None, form: str, markdown: bool) -> None:
     from checks import registry
     from checks.report import html
-    from checks.report import markdown as ticket
+    from checks.report.outputs import OUTPUTS
 
     found = read_results(results)
     checks = registry.load()
     plan = _plan_of(found, plan_file) if plan_file else None
-    if markdown:
-        text = ticket.summary(found, checks)
-        if output is None:
-            click.echo(text, nl=False)
-            return
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
-    else:
+    form = "markdown" if markdown else form
+    if form == "html":
         output = output or results.with_suffix(".html")
         html.write(found, checks, plan, output)
+    else:
+        text = OUTPUTS[form].write(found, checks)
+        if output is None:
+            say(text, newline=False)
+            return
+        write_whole(output, text)
     click.echo(f"wrote {output}", err=True)
 
 
@@ -68,6 +77,8 @@ def read_results(path: Path) -> Results:
     from rackwright.yamlio import dotted_path, read_text
 
     again = "rackwright preflight --hosts hosts.ini"
+    if path.suffix == ".jsonl" and path.is_file():
+        return journal.read(path).results  # whatever bytes its damaged end holds
     text = read_text(path, again)
     if journal.is_journal(text):
         return journal.parse(text, path).results
