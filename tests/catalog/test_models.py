@@ -70,7 +70,7 @@ def test_the_rule_gives_published_sizes_within_one_per_cent(name: str, label: st
         computed += entry.mtp.value * bits / 8
     size = offered.published.value
     carried = offered.disk.value - offered.loaded.value
-    if "deepseek" in name or name == "kimi-k2-instruct":
+    if name in ("deepseek-v3", "deepseek-r1", "kimi-k2-instruct"):  # their heads carry embeddings too
         computed = bare.weights("fp8-block").loaded / 1e9 + carried
     assert computed == pytest.approx(size, rel=0.01)
     assert offered.disk.value == pytest.approx(size, rel=0.005)
