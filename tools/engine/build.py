@@ -24,6 +24,7 @@ from tools.engine.families import FAMILIES, Binary, Family
 
 BUILD_TIMEOUT_S = 2400
 """For one program."""
+AGAIN = "make engine: it goes on from what was compiled"
 _MODULE = re.compile(r"\b([a-z0-9][\w.-]*\.[a-z]+(?:/[\w.~-]+)+@v[\w.+-]+)")
 
 
@@ -50,12 +51,14 @@ class Missing:
     family: Family
     reason: str
     log: Path | None = None
+    next: str = ""
 
     def __str__(self) -> str:
         where = f"\n  log   {self.log}" if self.log else ""
         return (
-            f"{self.name}: not built: {self.reason}\n  why   without it there is no {self.family.needed_for};"
-            f" the embedded engine still renders\n  next  {self.family.way_out}{where}"
+            f"{self.name}: not built: {self.reason}\n"
+            f"  why   it is needed for {self.family.needed_for}; the embedded engine still renders\n"
+            f"  next  {self.next or self.family.way_out}{where}"
         )
 
 
@@ -178,7 +181,7 @@ def _copy_definitions(family: Family, module: str, folder: str, session: Session
 
 def _build(family: Family, binary: Binary, session: Session) -> Found | Missing:
     if session.left_s() <= 0:
-        return Missing(binary.name, family, "no time was left for it")
+        return Missing(binary.name, family, "no time was left for it", next=AGAIN)
     go = golang.compiler(cache_root(), session.say)
     if go is None:
         wanted = ".".join(map(str, golang.needed()))
@@ -189,12 +192,11 @@ def _build(family: Family, binary: Binary, session: Session) -> Found | Missing:
     directory.mkdir(parents=True, exist_ok=True)
     log, target = directory / f"{binary.name}.log", directory / f"{binary.name}.part"
     limit_s = session.left_s()
-    session.say(f"building {binary.name}, at most {limit_s / 60:.0f} min; log: {log}")
+    session.say(f"building {binary.name}, at most {limit_s:.0f} s; log: {log}")
     before, began = _cpu(), time.monotonic()
     code = _compile(_argv(go, binary, target), family.directory, log, limit_s)
     if code is None:
-        reason = f"not finished within {limit_s:.0f} s; what was compiled is kept for the next try"
-        return Missing(binary.name, family, reason, log)
+        return Missing(binary.name, family, f"not finished within {limit_s:.0f} s", log, AGAIN)
     if code != 0:
         return Missing(binary.name, family, _reason(log), log)
     target.replace(directory / binary.name)

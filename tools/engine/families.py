@@ -50,7 +50,7 @@ class Binary:
 class Family:
     """Binaries of one go.mod.
 
-    ``needed_for``: what does not work without it; ``way_out``: what a person does where it cannot be built;
+    ``needed_for``: what needs it; ``way_out``: what a person does where it cannot be built;
     ``definitions``: a module and the folder of its CustomResourceDefinitions, kept beside the programs.
     """
 
