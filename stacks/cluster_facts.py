@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 from rackwright.plan import Operator
@@ -13,15 +14,18 @@ from stacks.manifests import Manifest
 
 Object = Mapping[str, Any]
 
-DEPLOYMENT = ("apps/v1", "Deployment")
-WRITES = ("get", "create", "patch", "delete")
-"""What applying, reading and removing an object takes: server-side apply creates by patch and needs both."""
+RBAC = "rbac.authorization.k8s.io"
+WRITES = ("get", "list", "watch", "create", "patch", "delete")
+"""What applying, reading and removing an object takes: server-side apply creates by patch and needs both, and
+an object is watched until it is gone. Without a right to watch, the provider waits in silence for minutes."""
 AWAITED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "Deployment": (("apps", "deployments"), ("apps", "replicasets"), ("", "pods"), ("", "events")),
+    "Deployment": (
+        ("apps", "deployments"), ("apps", "replicasets"), ("", "pods"), ("", "persistentvolumeclaims"),
+    ),
     "Service": (("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")),
     "CustomResourceDefinition": (("apiextensions.k8s.io", "customresourcedefinitions"),),
-}
-"""What is watched until an object of the kind is ready."""
+}  # fmt: skip
+"""What else is watched until an object of the kind is ready."""
 MANAGER = "rackwright"
 
 
@@ -85,11 +89,11 @@ def collect(api: Api, manifests: Sequence[Manifest], operators: Sequence[Operato
         ApiError: the server stopped answering.
     """
     objects = [m for m in manifests if m.purpose != "release"]
-    wanted = {str(m.content["apiVersion"]) for m in objects} | {DEPLOYMENT[0]}
+    wanted = {str(m.content["apiVersion"]) for m in objects}
     served = dict(zip(sorted(wanted), api.each(partial(_kinds, api), sorted(wanted)), strict=True))
     groups = sorted({v.rpartition("/")[0] for v, kinds in served.items() if not kinds} - {""})
     versions = dict(zip(groups, api.each(partial(_versions, api), groups), strict=True))
-    needs = sorted(set(_needs(manifests, operators, served)))
+    needs = sorted({*_needs(manifests, operators, served), *_given_on(api, manifests)})
     denied = [
         need
         for need, allowed in zip(needs, api.each(partial(_allowed, api), needs), strict=True)
@@ -181,6 +185,19 @@ def _allowed(api: Api, need: Need) -> bool:
     }
     answer = api.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     return bool(answer["status"].get("allowed"))
+
+
+def _given_on(api: Api, manifests: Sequence[Manifest]) -> Iterator[Need]:
+    """What the plan's roles give: nobody may give what he does not hold, unless he may escalate and bind."""
+    for role in manifests:
+        if role.kind != "Role":
+            continue
+        space = str(role.namespace)
+        if all(_allowed(api, Need(verb, RBAC, "roles", space)) for verb in ("escalate", "bind")):
+            continue
+        for rule in role.content["rules"]:
+            for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"]):
+                yield Need(verb, group, resource, space, role.identity)
 
 
 def _needs(

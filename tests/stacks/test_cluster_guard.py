@@ -181,6 +181,32 @@ def test_every_permission_that_is_refused_is_said_with_its_verbs(monkeypatch: py
     assert "kubectl create clusterrole rackwright-nodes --verb=patch --resource=nodes" in next_lines
 
 
+def test_rights_that_the_plan_gives_on_must_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server refuses a role that gives more than its maker holds, unless he may escalate and bind."""
+    cluster = ready_for(multi())
+    cluster.denied = {("list", "inferenceobjectives", "llm")}
+    assert judge(cluster, multi(), monkeypatch) == []
+    cluster.denied |= {("escalate", "roles", "llm")}
+    said = judge(cluster, multi(), monkeypatch)
+    assert {text.splitlines()[0] for text in said} == {
+        f"permission on inferenceobjectives.{group} in llm · must be given: list · found it refused"
+        for group in ("llm-d.ai", "inference.networking.x-k8s.io")
+    }
+
+
+def test_what_a_deployment_is_awaited_by_must_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the provider waits in silence."""
+    cluster = ready_for(single())
+    cluster.denied = {
+        (verb, resource, "llm")
+        for verb in ("list", "watch")
+        for resource in ("replicasets", "persistentvolumeclaims", "endpointslices")
+    }
+    said = judge(cluster, single(), monkeypatch)
+    assert len(said) == 3
+    assert all("must be given: list,watch · found it refused" in text for text in said)
+
+
 def theirs(content: Any, **more: Any) -> dict[str, Any]:
     """The plan's object as somebody else would have made it."""
     made: dict[str, Any] = {
