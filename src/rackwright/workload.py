@@ -11,7 +11,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from rackwright.errors import InputErrors, Problem
 from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
@@ -40,6 +40,9 @@ def _plain_value(value: Any) -> Any:
 
 FlagValue = Annotated[str | int | float | bool, BeforeValidator(_plain_value)]
 
+HOURS_A_DAY = 24
+HourlyWeight = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
 Scenario = Literal["chat", "customer-service", "rag", "copilot", "agent"]
 
 
@@ -49,9 +52,22 @@ class Input(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+class Growth(Input):
+    """Users more a month, compounded over ``months``: what stands must carry the last of them."""
+
+    monthly: Share
+    months: Annotated[int, Field(strict=True, ge=1, le=120)]
+
+    @property
+    def factor(self) -> float:
+        return float((1 + self.monthly) ** self.months)
+
+
 class Users(Input):
     """Who asks, how often, and how long their questions and answers are.
 
+    ``hourly``: requests of each hour of a day, in any unit; its largest share of the day is the peak hour
+    and ``peak_hour`` is not to be given beside it. ``growth``: users to come that must be carried too.
     The defaults are the guide's medium-intensity interactive product: 20 sessions a user a day,
     2,000 tokens a session of which 600 are output, 15 % of the day in the peak hour.
     """
@@ -62,6 +78,33 @@ class Users(Input):
     input_per_session: Tokens = 1400.0
     output_per_session: Tokens = 600.0
     peak_hour: Share = 0.15
+    hourly: tuple[HourlyWeight, ...] | None = None
+    growth: Growth | None = None
+
+    @model_validator(mode="after")
+    def _one_peak(self) -> Users:
+        if self.hourly is not None:
+            if len(self.hourly) != HOURS_A_DAY:
+                raise ValueError(f"hourly must have {HOURS_A_DAY} hours, not {len(self.hourly)}")
+            if sum(self.hourly) <= 0:
+                raise ValueError("hourly must have an hour with requests")
+            if "peak_hour" in self.model_fields_set and abs(self.peak_hour - self._busiest()) > 1e-9:
+                raise ValueError("peak_hour and hourly contradict each other; give one of them")
+        return self
+
+    def _busiest(self) -> float:
+        assert self.hourly is not None
+        return max(self.hourly) / sum(self.hourly)
+
+    @property
+    def peak_share(self) -> float:
+        """Share of a day's requests in its busiest hour."""
+        return self.peak_hour if self.hourly is None else self._busiest()
+
+    @property
+    def carried(self) -> float:
+        """Daily users that must be carried: those of today, grown."""
+        return self.dau if self.growth is None else self.dau * self.growth.factor
 
 
 class Objectives(Input):

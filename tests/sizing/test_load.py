@@ -1,6 +1,7 @@
 """The guide's arithmetic, figure by figure."""
 
 import pytest
+from pydantic import ValidationError
 
 from rackwright.sizing.load import demand
 
@@ -39,3 +40,18 @@ def test_peak_requests_are_peak_output_over_output_of_a_session() -> None:
 
 def test_no_redundancy_gives_two_thirds() -> None:
     assert demand(workload(users__dau=1_000, redundancy=1.0)).output_tok_s == 500
+
+
+def test_growth_is_compounded() -> None:
+    """10 % a month over a year is 3.138 ×."""
+    grown = demand(workload(users__dau=1_000, users__growth={"monthly": "10 %", "months": 12}))
+    assert grown.output_tok_s == pytest.approx(750 * 3.138428, rel=1e-6)
+
+
+def test_the_busiest_hour_of_a_profile_is_the_peak() -> None:
+    flat = demand(workload(users__dau=1_000, users__hourly=[1.0] * 24))
+    assert flat.output_tok_s == pytest.approx(750 * (1 / 24) / 0.15)
+    with pytest.raises(ValidationError, match="24 hours, not 3"):
+        workload(users__hourly=[1, 2, 3])
+    with pytest.raises(ValidationError, match="contradict each other"):
+        workload(users__hourly=[1.0] * 24, users__peak_hour="15 %")

@@ -103,11 +103,12 @@ def _cited(figure: Figure) -> tuple[str, Evidence]:
 def _load(f: Facts) -> Iterator[Explanation]:
     users, load = f.stand.workload.users, f.load
     base = {
-        "users.dau": users.dau,
+        "users.dau" if users.growth is None else "users.dau at the end of users.growth": users.carried,
         "users.sessions_per_day": users.sessions_per_day,
         "scenario factor": load.scenario_factor,
     }
-    peak = {"users.peak_hour": users.peak_hour, "redundancy": f.stand.workload.redundancy}
+    busiest = "users.peak_hour" if users.hourly is None else "busiest hour of users.hourly"
+    peak = {busiest: users.peak_share, "redundancy": f.stand.workload.redundancy}
     yield _entry(
         "load.scenario_factor",
         load.scenario_factor,

@@ -4,6 +4,7 @@
     output tokens a day  = DAU × sessions a day × output × scenario factor
     peak output tok/s    = output tokens a day × peak-hour share / 3600 × redundancy
 
+Users are those at the end of the stated growth; the peak hour is stated, or the busiest of a profile.
 At its defaults (20 sessions, 1,400 in and 600 out, 15 %, 1.5) a thousand users give 750 tok/s.
 Concurrency is not ``peak / 40 tok/s``, which holds only at 25 ms a token: it is rate × latency.
 """
@@ -45,8 +46,8 @@ def demand(workload: Workload) -> Demand:
     """The peak-hour demand of ``workload``. A session is one request with its input and output."""
     users = workload.users
     factor = Fraction(str(SCENARIO_FACTORS[users.scenario]))
-    sessions = users.dau * Fraction(str(users.sessions_per_day)) * factor
-    share = Fraction(str(users.peak_hour)) / SECONDS_AN_HOUR * Fraction(str(workload.redundancy))
+    sessions = Fraction(str(users.carried)) * Fraction(str(users.sessions_per_day)) * factor
+    share = Fraction(str(users.peak_share)) / SECONDS_AN_HOUR * Fraction(str(workload.redundancy))
     given, made = Fraction(str(users.input_per_session)), Fraction(str(users.output_per_session))
     return Demand(
         factor=float(factor),

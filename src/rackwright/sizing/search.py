@@ -227,7 +227,10 @@ def _beforehand(workload: Workload, machine: Machine, catalog: Catalog) -> tuple
         return "search.datacentre", card.id, "the driver's licence bars consumer cards from data centres", 0
     drawn, rating = machine.full_load.value * POWER_FACTOR, workload.site.rack.rating
     if drawn > rating:
-        text = f"one node draws {drawn / 1000:,.1f} kW with {POWER_FACTOR:g} in hand, of the rack's {rating / 1000:,.1f} kW"
+        text = (
+            f"one node draws {drawn / 1000:,.1f} kW with {POWER_FACTOR:g} in hand, of the rack's "
+            f"{rating / 1000:,.1f} kW"
+        )
         return "site.rack.rating", f"{drawn / 1000:,.1f} kW", text, 1
     return None
 
@@ -239,7 +242,7 @@ def _sized(
     nodes = chosen.nodes + workload.hardware.spares
     prices = catalog.prices["cn"]
     joined = workload.hardware.fabric != "none"
-    a = economics.assumptions(machine, prices, workload.users.dau, "CNY", fabric=joined)
+    a = economics.assumptions(machine, prices, workload.users.carried, "CNY", fabric=joined)
     kwh_day = economics.power_month(a, nodes) / a.kwh / economics.DAYS_A_MONTH
     return Option(
         workload=workload,
