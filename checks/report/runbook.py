@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from checks.collect import variables_for
 from checks.registry import Check, Scope, expectation
+from checks.remedy import filled
+from checks.report import standing_up
 from checks.report.findings import Registry
 from checks.report.markdown import code, fenced, prose
 from checks.report.racks import Budget
@@ -47,11 +49,23 @@ STAGES = (
     Stage("fabric", "Fabric", ("ib", "roce", "rdma", "pcie")),
     Stage("storage", "Storage", ("nvme",)),
     Stage("preflight", "Preflight", ("uniform",)),
+    Stage("cluster", "Cluster and operators", ()),
     Stage("stand-up", "Stand up", ()),
     Stage("go-live", "Go live", ()),
 )
+"""The order where the host image owns the driver; see :func:`stages`."""
 _DEFAULT_STAGE = "preflight"
 _REBOOT = re.compile(r"\breboot|\bpower[- ]cycle", re.I)
+
+
+def stages(plan: Plan) -> tuple[Stage, ...]:
+    """The steps in the order in which each can be done: an operator that owns the driver comes before it."""
+    if plan.platform is None or plan.platform.driver_owner != "gpu-operator":
+        return STAGES
+    cluster = next(s for s in STAGES if s.key == "cluster")
+    rest = [s for s in STAGES if s is not cluster]
+    index = next(i for i, s in enumerate(rest) if s.key == "driver")
+    return (*rest[:index], cluster, *rest[index:])
 
 
 def runbook(plan: Plan, registry: Registry, *, plan_file: str = "plan.yaml") -> str:
@@ -83,7 +97,8 @@ def _require_routes(plan: Plan) -> None:
 def view(plan: Plan, registry: Registry, plan_file: str) -> dict[str, Any]:
     """Everything the template prints, decided."""
     file = shlex.quote(plan_file)
-    stages = [_stage(number, s, plan, registry, file) for number, s in enumerate(STAGES, 1)]
+    order = stages(plan)
+    shown = [_stage(number, s, plan, registry, file) for number, s in enumerate(order, 1)]
     return {
         "name": plan.header.name,
         "digest": plan.digest[:12],
@@ -92,7 +107,8 @@ def view(plan: Plan, registry: Registry, plan_file: str) -> dict[str, Any]:
         "hosts": plural(sum(len(p.nodes) for p in plan.pools), "host"),
         "pools": [_pool(p) for p in plan.pools],
         "racks": [_rack(r, site.name, plan) for site in plan.sites for r in site.racks],
-        "stages": stages,
+        "stages": shown,
+        "last": len(order),
         "cautions": [prose(f"{c.id}: {c.text}") for c in plan.cautions if c.suppressed is None],
     }
 
@@ -134,7 +150,7 @@ def _rack(rack: Rack, site: str, plan: Plan) -> dict[str, Any]:
         "percent": f"{budget.percent:.0f} %",
         "fits": budget.fits,
         "left": kilowatts(abs(left)),
-        "stages": [{"number": n, "title": s.title} for n, s in enumerate(STAGES, 1)],
+        "stages": [{"number": n, "title": s.title} for n, s in enumerate(stages(plan), 1)],
     }
 
 
@@ -184,6 +200,8 @@ def _facts(key: str, plan: Plan) -> list[str]:
         "fabric": _fabric_facts,
         "storage": _storage_facts,
     }
+    if key in ("cluster", "stand-up"):
+        return standing_up.facts(key, plan)
     return makers[key](plan) if key in makers else []
 
 
@@ -268,12 +286,8 @@ def _commands(key: str, plan: Plan, file: str) -> list[tuple[str, str]]:
             ("Run the whole checklist.", "pytest checks --hosts hosts.ini"),
             ("The same, with a report for the ticket.", f"{preflight} --results preflight"),
         ],
-        "stand-up": [
-            ("Prove that the plan is unchanged and coherent.", f"rackwright check {file}"),
-            ("Read what would be created.", "pulumi preview --diff"),
-            ("Create it.", "pulumi up"),
-            ("A second run must show no change.", "pulumi preview --expect-no-changes"),
-        ],
+        "cluster": standing_up.cluster_steps(plan, file),
+        "stand-up": standing_up.apply_steps(plan, file),
         "go-live": [
             (
                 "While the load test runs, take the readings of power and temperature that count.",
@@ -303,7 +317,8 @@ def _probes(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _check(check: Check, plan: Plan) -> dict[str, Any]:
-    remedy, note = remedy_parts(check.remedy)
+    only = next(iter(plan.expectations.values())) if len(plan.expectations) == 1 else None
+    remedy, note = remedy_parts(filled(check, plan, only))
     return {
         "id": code(check.id),
         "title": prose(check.title),

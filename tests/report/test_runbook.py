@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from checks.report.runbook import STAGES, runbook, show
+from checks.report.runbook import STAGES, runbook, show, stages
 from rackwright.errors import InputErrors
 from tests.golden import assert_golden
 from tests.report.build import REGISTRY, plan
@@ -42,6 +42,60 @@ def test_a_rack_over_its_rating_is_not_switched_on() -> None:
     text = runbook(over, REGISTRY)
     assert "Do not switch on r\\[01,02\\]" in text
     assert text.count("**over the rating by 3.6 kW: do not switch on**") == 2
+
+
+def _owned_by(owner: str) -> Any:
+    sized = multi()
+    assert sized.platform is not None
+    return sized.model_copy(update={"platform": sized.platform.model_copy(update={"driver_owner": owner})})
+
+
+@pytest.mark.parametrize(
+    ("owner", "order"),
+    [
+        ("host", ["os", "driver", "fabric", "storage", "preflight", "cluster", "stand-up", "go-live"]),
+        (
+            "gpu-operator",
+            ["os", "cluster", "driver", "fabric", "storage", "preflight", "stand-up", "go-live"],
+        ),
+    ],
+)
+def test_an_operator_that_owns_the_driver_comes_before_it(owner: str, order: list[str]) -> None:
+    sized = _owned_by(owner)
+    assert [s.key for s in stages(sized)] == ["rack", "bmc", *order]
+    text = runbook(sized, REGISTRY)
+    titles = {s.key: s.title for s in STAGES}
+    heads = [f"## Step {n}: {titles[key]}" for n, key in enumerate(["rack", "bmc", *order], 1)]
+    assert [line for line in text.splitlines() if line.startswith("## Step ")] == heads
+    assert "| Platform (steps 3 to 9) |" in text and "| Service owner (step 10) |" in text
+    assert ("driver.enabled=false" in text) is (owner == "host")
+
+
+def test_standing_up_has_everything_that_pods_wait_for() -> None:
+    sized = multi()
+    text = runbook(sized, REGISTRY, plan_file="plan.yaml")
+    assert sized.platform is not None
+    space = sized.platform.namespace
+    up = text.partition(": Stand up\n")[2].partition("<a id=")[0]
+    cluster = text.partition(": Cluster and operators\n")[2].partition("<a id=")[0]
+    for operator in sized.platform.operators:
+        assert f"`{operator.name}` {operator.version} in namespace `{operator.namespace}`" in cluster
+    assert "get namespace kube-system -o jsonpath='{.metadata.uid}'" in cluster
+    assert "pulumi config set rackwright:identity <uid>" in cluster
+    assert f"-n {space} create secret generic engine-api-key --from-file=token=" in up
+    assert f"-n {space} create secret tls gateway-tls --cert=" in up
+    for volume in sized.volumes:
+        weights = sized.deployment(volume.deployment).weights
+        assert f"claimName: {volume.name}" in up and f"mountPath: {volume.mount_path}" in up
+        assert weights.source.removeprefix("hf://") in up and weights.manifest_path in up
+    assert sized.volumes
+    assert "rackwright render plan.yaml -o rendered" in up and "apply --server-side -k rendered" in up
+    assert "pulumi up --stack <env>" in up and "pulumi refresh --stack <env>" in up
+
+
+def test_remedies_hold_the_plans_values() -> None:
+    text = runbook(plan(), REGISTRY)
+    assert not re.search(r"\b(?:WATTS|BRANCH|MODEL_DIR)\b", text)
 
 
 def test_what_the_plan_lacks_is_said() -> None:
