@@ -23,6 +23,7 @@ from checks.commands import SMI_XML
 from checks.parsers import NA
 from checks.registry import check
 from checks.view import HostView, NotMeasured
+from rackwright.errors import listing
 from rackwright.verdict import Outcome, Severity
 
 Gpu = Mapping[str, Any]
@@ -176,13 +177,20 @@ def corrected(view: HostView, want: int) -> Outcome:
     """ECC mends single bits at no cost; millions of them announce the bit that it cannot mend."""
     found: list[Finding] = []
     known = []
+    off = []
     for where, gpu in gpus(view, SMI_XML):
         value = gpu["ecc_corrected_volatile"]
+        if gpu["ecc_current"] is False and not is_number(value):
+            off.append(where)
+            continue
         odd = reading(where, "corrected errors", value, COUNT)
         found += odd
         if not odd:
             known.append(value)
             if value > want:
                 found.append(fault(where, f"{value:,} corrected errors since the last reset"))
+    if not known and not found:
+        raise NotMeasured("ECC is off on all GPUs, so errors are not counted (see gpu-ecc)")
     most = max((v for v in known if is_number(v)), default=None)
-    return verdict(found, actual=f"at most {shown(most)} a GPU", expected=f"≤ {want:,} a GPU")
+    note = f"not counted on {listing(off)}, where ECC is off (see gpu-ecc)" if off and not found else ""
+    return verdict(found, actual=f"at most {shown(most)} a GPU", expected=f"≤ {want:,} a GPU", message=note)

@@ -164,7 +164,7 @@ TIME_SERVER = Command("timesync-server", "timedatectl show-timesync -p ServerNam
 
 @check(
     id="time-source",
-    title="The clock follows a planned time server",
+    title="The clock's servers are the planned ones",
     severity=Severity.MAJOR,
     commands=[TIME_SOURCES, TIME_SERVER],
     expects="os.ntp",
@@ -177,16 +177,22 @@ def time_source(view: HostView, want: tuple[str, ...]) -> Outcome:
     """Two hosts that follow different clocks are both synchronised and still apart; the default pool of a
     distribution is not reachable from most racks, and nobody's to account for."""
     expected = " or ".join(want)
-    followed, who = _followed(view)
+    followed, known, who = _followed(view)
     if followed is None:
-        return failed("none", expected, f"{who} follows no server")
+        planned = [name for name in known if name in want]
+        if planned:
+            return passed(
+                listing(planned), expected, message=f"{who} has it, but follows none: see time-sync"
+            )
+        return failed(listing(known) or "none", expected, f"{who} has none of the planned servers")
     if followed in want:
         return passed(followed, expected, message=f"by {who}")
     return failed(followed, expected, f"{who} follows {followed}, which the plan does not name")
 
 
-def _followed(view: HostView) -> tuple[str | None, str]:
-    """(the server that is followed, or None where none is; who said it): chrony, else timesyncd.
+def _followed(view: HostView) -> tuple[str | None, list[str], str]:
+    """(the server that is followed, or None where none is; all that are set; who said it): chrony, else
+    timesyncd.
 
     Raises:
         NotMeasured: neither answers.
@@ -196,8 +202,12 @@ def _followed(view: HostView) -> tuple[str | None, str]:
         rows = [line.split(",") for line in view.text(TIME_SOURCES).splitlines() if line.strip()]
         if not rows or any(len(row) < 8 or row[0] not in ("^", "=", "#") for row in rows):
             raise NotMeasured("chronyc sources was not understood")
-        return next((row[2] for row in rows if row[1] == "*"), None), "chrony"
+        selected = next((row[2] for row in rows if row[1] == "*"), None)
+        if selected is None and any(row[1] in ("+", "-") for row in rows):
+            raise NotMeasured("chronyc sources shows servers beside the selected one, and not that one")
+        return selected, [row[2] for row in rows], "chrony"
     values = dict(line.strip().split("=", 1) for line in view.text(TIME_SERVER).splitlines() if "=" in line)
     if not {"ServerName", "ServerAddress"} & set(values):
         raise NotMeasured("neither chrony nor timesyncd says which server it follows")
-    return values.get("ServerName") or values.get("ServerAddress") or None, "timesyncd"
+    server = values.get("ServerName") or values.get("ServerAddress") or None
+    return server, [server] if server else [], "timesyncd"

@@ -71,7 +71,7 @@ def clock_off(state: HostState, rng: random.Random, args: Args) -> None:
     state.system.clock_offset_s = 0.731
 
 
-@fault("clock-unsynchronised", "os", "time-sync time-source", touches="clock time-server")
+@fault("clock-unsynchronised", "os", "time-sync", touches="clock")
 def clock_unsynchronised(state: HostState, rng: random.Random, args: Args) -> None:
     """The time servers do not answer."""
     state.system.clock_synchronised = False
