@@ -17,9 +17,9 @@ def created(kind: str, count: int) -> list[str]:
 
 
 def test_progress_is_told_every_ten_resources_and_the_sum_last() -> None:
-    lines = list(
-        told([" +  kubernetes:core/v1:Node n creating (0s)\n", *created("Node", 12), *created("Service", 1)])
-    )
+    """The engine's own summary is no resource."""
+    started, summed = " +  kubernetes:core/v1:Node n creating (0s)\n", "    + 84 created\n"
+    lines = list(told([started, *created("Node", 12), *created("Service", 1), summed]))
     assert [line.split(" s  ")[1] for line in lines] == [
         "10 resources, last kubernetes:core/v1:Node",
         "13 resources: Node ×12, Service",

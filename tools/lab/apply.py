@@ -24,7 +24,7 @@ STACK = "lab"
 SETTLE_TIMEOUT_S = 120
 STEP = 10
 INDEX = "leaderworkerset.sigs.k8s.io/group-index"
-_DONE = re.compile(r"^ [+~\-*]*\s+(?P<type>\S+) \S+ (created|updated|replaced|deleted)\b")
+_DONE = re.compile(r"^ [+~\-*]*\s+(?P<type>\S+:\S+) \S+ (created|updated|replaced|deleted)\b")
 _WORTH = re.compile(r"^\s*(error:|warning: (?!using ))")
 Say = Callable[[str], None]
 
