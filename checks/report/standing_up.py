@@ -102,7 +102,7 @@ def apply_steps(plan: Plan, file: str) -> list[Step]:
         ("Prove that the plan is unchanged and coherent.", f"rackwright check {file}"),
         ("Read what would be created.", f"pulumi preview --diff --stack {_ENV}"),
         (
-            "Create it. It waits for pods: do the next two steps in a second terminal meanwhile.",
+            "Create it. It waits for pods: make the Secrets and load the weights meanwhile, as below.",
             f"pulumi up --stack {_ENV}",
         ),
         (
