@@ -153,10 +153,23 @@ def _rejection(api: Api, asked: tuple[str, Object]) -> str:
     """Why the server would not let us take the object over; empty where it would, or where it cannot tell."""
     path, content = asked
     try:
-        api.try_apply(path, content, MANAGER)
+        made = api.try_apply(path, content, MANAGER)
     except ApiError as error:
         return str(error) if error.status == 422 else ""
-    return ""
+    return next(_left(content, made), "")
+
+
+def _left(declared: Any, made: Any, path: str = "") -> Iterator[str]:
+    """Lists that would keep entries of theirs beside the plan's: the object would never be as planned."""
+    if isinstance(declared, Mapping) and isinstance(made, Mapping):
+        for key, value in declared.items():
+            yield from _left(value, made.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(declared, list) and isinstance(made, list):
+        if len(made) != len(declared):
+            yield f"{path} with {len(made)} entries, {len(declared)} of them the plan's"
+        else:
+            for index, (one, other) in enumerate(zip(declared, made, strict=True)):
+                yield from _left(one, other, f"{path}[{index}]")
 
 
 def _running(api: Api, operator: Operator) -> Running:

@@ -154,4 +154,10 @@ def guarded_provider(expected: Expected) -> k8s.Provider:
             raise pulumi.RunError(str(error)) from None
         return expected.context
 
-    return k8s.Provider("cluster", context=system.metadata.uid.apply(proved), enable_server_side_apply=True)
+    return k8s.Provider(
+        "cluster",
+        context=system.metadata.uid.apply(proved),
+        enable_server_side_apply=True,
+        # Changed in place: replaced, there would be a moment without it.
+        enable_config_map_mutable=True,
+    )

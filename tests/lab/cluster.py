@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rackwright.plan import Plan, load_plan, save_plan
+from stacks.model import PLAN
+from stacks.rendering import manifests_of
 from tests.golden import REPOSITORY
 from tools.engine.env import environment
 from tools.engine.stack import Stack
@@ -19,17 +23,18 @@ from tools.lab import project
 from tools.lab.api import Api, ApiError
 from tools.lab.lab import Lab
 
-PLAN = REPOSITORY / "inventory" / "roce-100k" / "plan.yaml"
+PLAN_FILE = REPOSITORY / "inventory" / "roce-100k" / "plan.yaml"
 COMMAND_TIMEOUT_S = 240
 
 
 @dataclass
 class Cluster:
-    """``plan`` is what the stack's settings name."""
+    """``plan`` is what the stack's settings name; ``file``: where it is, a copy of its own."""
 
     lab: Lab
     stack: Stack
     plan: Plan
+    file: Path
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -67,14 +72,14 @@ class Cluster:
         process.wait()
 
     def configure(self, **settings: Any) -> None:
-        base = project.settings(self.lab, PLAN, project.nodes(self.plan))
+        base = project.settings(self.lab, self.file, project.nodes(self.plan))
         project.configure(self.stack.project, self.stack.name, {**base, **settings})
 
     def use(self, plan: Plan, path: Path) -> None:
         """The stack is of another plan from now on."""
         save_plan(plan, path)
-        self.plan = plan
-        self.configure(plan=str(path))
+        self.plan, self.file = plan, path
+        self.configure()
 
     def path(self, content: Mapping[str, Any]) -> str:
         """Where the API keeps this object."""
@@ -96,6 +101,48 @@ class Cluster:
             raise
         return found
 
+    def changes(self, *more: str) -> dict[str, str]:
+        """What a preview would do, by object: ``apps/v1:Deployment name`` to create, update, delete."""
+        shown = self.stack.pulumi("preview", "--json", *more, timeout_s=COMMAND_TIMEOUT_S)
+        assert shown.returncode == 0, shown.stdout[-3000:] + shown.stderr[-2000:]
+        return {
+            f"{step['urn'].split('::')[-2].split('$')[-1]} {step['urn'].split('::')[-1]}": step["op"]
+            for step in json.loads(shown.stdout)["steps"]
+            if step["op"] not in {"same", "read"} and "$kubernetes:" in step["urn"]
+        }
+
+    def labelled(self) -> set[str]:
+        """``Kind namespace/name`` of every object in the cluster that carries the plan's name."""
+        found = set()
+        for manifest in manifests_of(self.plan):
+            if manifest.purpose == "object":
+                path = self.path(manifest.content).rpartition("/")[0]
+                query = f"?labelSelector={PLAN}%3D{self.plan.header.name}"
+                for item in self.api.items(path + query):
+                    space = item["metadata"].get("namespace", "")
+                    found.add(f"{manifest.kind} {space}/{item['metadata']['name']}")
+        return found
+
+    def consistent(self) -> None:
+        """No object twice and none orphaned: cluster, state and plan hold the same; nodes are as planned."""
+        state = self.stack.state()
+        urns = Counter(r["urn"] for r in state["resources"])
+        assert [urn for urn, count in urns.items() if count > 1] == []
+        assert not state.get("pending_operations")
+        wanted = {
+            f"{m.kind} {m.namespace or ''}/{m.name}" for m in manifests_of(self.plan) if m.purpose == "object"
+        }
+        assert self.labelled() == wanted
+        kinds = [
+            r for r in state["resources"] if r["type"].startswith("kubernetes:") and not r.get("external")
+        ]
+        assert len(kinds) == len(wanted) + len(project.nodes(self.plan))
+        for patch in (m.content for m in manifests_of(self.plan) if m.purpose == "node"):
+            node = self.read(patch)
+            assert node is not None
+            assert node["metadata"]["labels"].items() >= patch["metadata"]["labels"].items()
+            assert node["spec"]["taints"] == patch["spec"]["taints"]
+
     def pods(self) -> list[dict[str, Any]]:
         return self.api.items(f"/api/v1/namespaces/{self.namespace}/pods")
 
@@ -113,14 +160,16 @@ class Cluster:
 
 
 def raise_cluster(directory: Path) -> Cluster:
-    plan = load_plan(PLAN)
+    plan = load_plan(PLAN_FILE)
     lab = Lab(directory / "lab")
     lab.raise_up(plan)
-    folder = project.write(directory / "project", "lab", project.settings(lab, PLAN, project.nodes(plan)))
+    copy = directory / "plan.yaml"
+    save_plan(plan, copy)
+    folder = project.write(directory / "project", "lab", project.settings(lab, copy, project.nodes(plan)))
     env = {**environment(directory / "pulumi"), "KUBECONFIG": str(lab.kubeconfig)}
     stack = Stack("lab", folder, env)
     stack.ensure()
-    return Cluster(lab, stack, plan)
+    return Cluster(lab, stack, plan, copy)
 
 
 def ready(pod: Mapping[str, Any]) -> bool:

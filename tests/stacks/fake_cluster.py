@@ -30,7 +30,8 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 @dataclass
 class FakeCluster:
     """``kinds``: apiVersion to kinds; ``objects``: path to content; ``denied``: (verb, resource, namespace)
-    that are refused; ``rejects``: path to why an apply of it is refused; ``asked``: method and path of each
+    that are refused; ``rejects``: path to why an apply of it is refused; ``merged``: path to what an
+    apply would make; ``asked``: method and path of each
     request."""
 
     uid: str = UID
@@ -38,6 +39,7 @@ class FakeCluster:
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     denied: set[tuple[str, str, str]] = field(default_factory=set)
     rejects: dict[str, str] = field(default_factory=dict)
+    merged: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def put(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class FakeCluster:
         plain = urlsplit(path)
         if method == "PATCH" and "dryRun=All" in plain.query:
             why = self.rejects.get(plain.path)
-            return (422, {"message": why}) if why else (200, body)
+            return (422, {"message": why}) if why else (200, self.merged.get(plain.path, body))
         return self._read(path) if method == "GET" else (405, {"message": f"{method} would change something"})
 
     def _read(self, path: str) -> tuple[int, Any]:

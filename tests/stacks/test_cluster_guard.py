@@ -247,6 +247,17 @@ def test_what_cannot_be_taken_over_is_said_before_it_is_tried(monkeypatch: pytes
     assert "kubectl delete deployment chat-picker -n llm" in said
 
 
+def test_what_would_keep_entries_of_theirs_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Server-side apply merges lists: their port would stay beside ours, and every preview would show it."""
+    plan, cluster = multi(), ready_for(multi())
+    content = next(m.content for m in manifests(plan) if m.kind == "Service" and m.name == "chat-api")
+    cluster.put(theirs(content))
+    spec = {**content["spec"], "ports": [*content["spec"]["ports"], {"name": "other", "port": 9}]}
+    cluster.merged[path_of(content)] = {**content, "spec": spec}
+    (said,) = judge(cluster, plan, monkeypatch, adopt=True)
+    assert "can be taken over · found spec.ports with 2 entries, 1 of them the plan's" in said
+
+
 def test_an_object_of_another_plan_is_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, cluster = multi(), ready_for(multi())
     policy = next(m.content for m in manifests(plan) if m.kind == "ClusterPolicy")
