@@ -35,7 +35,7 @@ from rackwright.plan import Plan, save_plan
 from rackwright.sizing.size import size
 from rackwright.workload import load_workload
 from stacks.rendering import manifests_of
-from tools.engine.env import environment, usable
+from tools.engine.env import environment, for_command, usable
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 USERS = (30_000, 100_000, 370_000, 1_000_000, 3_790_000)
@@ -150,7 +150,8 @@ class Bench:
 
     def _preview(self, project: Path, env: Mapping[str, str]) -> Cost:
         argv = ["pulumi", "preview", "--non-interactive", "--stack", "bench"]
-        return self._cost(argv, {**self._engine(), **env, "RENDERED": str(self._folder())}, project)
+        engine = for_command(argv[1:], self._engine())
+        return self._cost(argv, {**engine, **env, "RENDERED": str(self._folder())}, project)
 
     def _cost(self, argv: list[str], env: Mapping[str, str], cwd: Path = REPOSITORY) -> Cost:
         return cost_of(argv, cwd=cwd, log=self.log, env=env, ok=(0, 1) if "render" in argv else (0,))

@@ -282,6 +282,32 @@ def test_the_environment_needs_no_network_and_keeps_what_is_set(tmp_path: Path) 
     assert "PULUMI_CONFIG_PASSPHRASE" not in secret
 
 
+@pytest.mark.parametrize(
+    ("arguments", "skipped"),
+    [
+        (["preview", "--json"], "true"),
+        (["preview", "--refresh", "--diff"], "true"),
+        (["up", "--yes", "--skip-preview"], ""),
+        (["refresh", "--yes"], ""),
+        (["destroy", "--yes"], ""),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_only_a_preview_goes_without_checkpoints(
+    arguments: list[str], skipped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed `up` recovers from them; a preview throws them away."""
+    monkeypatch.delenv("PULUMI_SKIP_CHECKPOINTS", raising=False)
+    fake = tmp_path / "pulumi"
+    fake.write_text(f'#!/bin/sh\nprintf "%s" "$PULUMI_SKIP_CHECKPOINTS" | tee -a "{tmp_path}/seen"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    stack = Stack("one", tmp_path, {"PATH": os.environ["PATH"]})
+    assert stack.pulumi(*arguments).stdout == skipped
+    stack.show(*arguments)
+    assert (tmp_path / "seen").read_text() == skipped * 2
+
+
 def test_the_embedded_engine_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RACKWRIGHT_ENGINE", "embedded")
     assert "embedded" in env.usable()

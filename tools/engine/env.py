@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.engine.build import have
@@ -33,6 +33,19 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     for name, value in _settings(home, env).items():
         env.setdefault(name, value)
     return env
+
+
+def for_command(arguments: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` for `pulumi ARGUMENTS`.
+
+    The engine serializes the whole state after each resource. A preview throws every one of those away, at a
+    cost that grows with the square of the resources, so it is told to do so once, at the end. What changes
+    something keeps every one: they are what a killed `up` recovers from.
+    """
+    made = dict(env)
+    if arguments and arguments[0] == "preview":
+        made.setdefault("PULUMI_SKIP_CHECKPOINTS", "true")
+    return made
 
 
 def _settings(home: Path, base: Mapping[str, str]) -> dict[str, str]:

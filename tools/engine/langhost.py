@@ -52,14 +52,19 @@ class Host(LanguageServer):
         return empty_pb2.Empty()
 
     def Run(self, request: Any, context: Any) -> Any:
-        """``args`` carries the engine's address first, where the SDK's server expects it."""
+        """``args`` carries the engine's address first, where the SDK's server expects it.
+
+        The server has logged an error by the time it returns it; returned as well, the engine would print it
+        once more, as unhandled.
+        """
         directory = Path(request.info.program_directory or request.pwd)
         entry = directory / (request.info.entry_point or ".")
         os.chdir(directory)
         sys.argv = [str(entry), *request.args]
         request.args[:] = [self.engine]
         self.program = lambda: _run(entry)
-        return super().Run(request, context)
+        result = super().Run(request, context)
+        return language_pb2.RunResponse(bail=True) if result.error else result
 
 
 def _run(entry: Path) -> None:

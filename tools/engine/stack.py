@@ -23,7 +23,7 @@ from rackwright.yamlio import load_yaml
 from stacks.cluster_guard import UNSET, Expected, prove
 from stacks.kubeconfig import files
 from tools.engine import policy
-from tools.engine.env import environment, usable
+from tools.engine.env import environment, for_command, usable
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
@@ -50,7 +50,7 @@ class Stack:
         return subprocess.run(
             ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"],
             cwd=self.project,
-            env=dict(self.env),
+            env=for_command(arguments, self.env),
             capture_output=True,
             text=True,
             check=False,
@@ -60,7 +60,8 @@ class Stack:
     def show(self, *arguments: str) -> int:
         """Runs `pulumi` before the user's eyes; it may ask."""
         argv = ["pulumi", *arguments, "--stack", self.name]
-        return subprocess.run(argv, cwd=self.project, env=dict(self.env), check=False).returncode
+        env = for_command(arguments, self.env)
+        return subprocess.run(argv, cwd=self.project, env=env, check=False).returncode
 
     def ensure(self) -> None:
         """The stack exists.
