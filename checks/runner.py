@@ -48,6 +48,7 @@ class Options:
         left_out: checks of tier 0 that the selection does not include.
         plan_file: the plan where it is another than the inventory's, for whoever goes on with the run.
         resume: an unfinished run to go on with; its captures stand in ``results_dir``.
+        plan_digest: the digest of the plan as it is on disk, where its nodes were given other names.
         waivers: findings that somebody accepts; ``waivers_file`` and ``reason`` (why checks or hosts are
             left out) are kept for whoever goes on with the run.
     """
@@ -64,6 +65,7 @@ class Options:
     waivers: Waivers = field(default_factory=Waivers)
     waivers_file: str = ""
     reason: str = ""
+    plan_digest: str = ""
 
 
 OnResult = Callable[[Result], None]
@@ -389,7 +391,7 @@ class _Run:
                 judged[result.subject] = judged.get(result.subject, 0) + 1
         return Results(
             plan=self.plan.header.name,
-            plan_digest=self.plan.digest,
+            plan_digest=self.options.plan_digest or self.plan.digest,
             inventory=self.inventory.source,
             started=(kept and oldest(self.captures.values())) or self.started,
             seconds=round(time.monotonic() - self.begin, 3),

@@ -143,6 +143,6 @@ def test_a_thousand_hosts_are_short_for_people() -> None:
 def test_every_form_is_an_option() -> None:
     from rackwright.cli import cmd_preflight, cmd_report
 
-    assert {"json", *cmd_preflight._OUTPUTS} == set(OUTPUTS)
+    assert {"json", *cmd_preflight.OUTPUT_OPTIONS} == set(OUTPUTS)
     (form,) = [o for o in cmd_report.command.params if o.name == "form"]
     assert set(form.type.choices) == {"html", *OUTPUTS}  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,18 @@ from rackwright.errors import CannotRun, Problem, RackwrightError
 from rackwright.files import write_whole
 
 if TYPE_CHECKING:
+    from checks.registry import Check
+    from checks.runner import Options
     from rackwright.inventory import Inventory
     from rackwright.plan import Plan
     from rackwright.verdict import Results
 
 
-def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
+def patterns(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-_OUTPUTS = {
+OUTPUT_OPTIONS = {
     "markdown": "Markdown for a ticket",
     "junit": "JUnit XML for a CI system",
     "ctrf": "CTRF (JSON) for a test dashboard",
@@ -38,8 +40,8 @@ _OUTPUTS = {
 """Options that write the run in another form as well; checks/report/outputs.py makes them."""
 
 
-def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for name, title in reversed(_OUTPUTS.items()):
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name, title in reversed(OUTPUT_OPTIONS.items()):
         path = click.Path(path_type=Path, dir_okay=False)
         function = click.option(f"--{name}", metavar="FILE", type=path, help=f"Write {title}.")(function)
     return function
@@ -101,11 +103,11 @@ def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Findings that somebody accepts until a day (see docs/waivers.md).",
 )
 @click.option("--reason", default="", help="Why checks or hosts are left out; it stands in the report.")
-@_output_options
+@output_options
 @click.option("--open", "open_report", is_flag=True, help="Open the report in a browser at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="No line per host.")
 def command(**options: Any) -> None:
-    outputs = {name: path for name in _OUTPUTS if (path := options.pop(name)) is not None}
+    outputs = {name: path for name in OUTPUT_OPTIONS if (path := options.pop(name)) is not None}
     sys.exit(_run(outputs=outputs, **options))
 
 
@@ -151,8 +153,8 @@ def _run(
     elif hosts is None:
         raise click.UsageError("give --hosts INVENTORY, or --resume DIR")
     else:
-        inventory, plan, notes = load_bound(hosts, plan_file, _patterns(limit))
-        selected = runner.select(known, only=_patterns(only), skip=_patterns(skip), tier=tier)
+        inventory, plan, notes = load_bound(hosts, plan_file, patterns(limit))
+        selected = runner.select(known, only=patterns(only), skip=patterns(skip), tier=tier)
     options = runner.Options(
         network=Settings(known_hosts=known_hosts, ssh_config=ssh_config, key_file=key, inventory=str(hosts)),
         forks=forks,
@@ -167,11 +169,35 @@ def _run(
         waivers_file=str(waivers_file or ""),
         reason=reason,
     )
-    _require_writable(results_dir, *([] if captures else [results_dir / "captures"]))
+    return judged(plan, inventory, selected, options, notes=notes, outputs=outputs, open_report=open_report,
+                  quiet=quiet)  # fmt: skip
+
+
+def judged(
+    plan: Plan,
+    inventory: Inventory,
+    selected: Sequence[Check],
+    options: Options,
+    *,
+    notes: Sequence[str],
+    outputs: dict[str, Path],
+    open_report: bool,
+    quiet: bool,
+) -> int:
+    """Run the checks, on hosts or on captures; write everything a run writes; the exit status.
+
+    Raises:
+        CannotRun: what was found could not be kept.
+    """
+    from checks import journal, registry, runner
+
+    assert options.results_dir is not None
+    known, results_dir, captures = registry.load(), options.results_dir, options.captures
+    require_writable(results_dir, *([] if captures else [results_dir / "captures"]))
     with journal.held(results_dir):
-        if prior is None:
+        if options.resume is None:
             resuming.set_aside(results_dir)
-        progress = Progress(len(inventory.hosts), quiet=quiet, forks=forks)
+        progress = Progress(len(inventory.hosts), quiet=quiet, forks=options.forks)
         progress.start(len(selected), captures)
         signal.signal(signal.SIGTERM, _as_interrupt)
         stopped: tuple[Problem, ...] = ()
@@ -232,7 +258,7 @@ def _require_checks() -> None:
 _WRITTEN = ("results.json", "results.jsonl", "report.html")
 
 
-def _require_writable(directory: Path, *below: Path) -> None:
+def require_writable(directory: Path, *below: Path) -> None:
     """Said before any host is contacted, not after all of them were.
 
     Raises:
