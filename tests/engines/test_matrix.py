@@ -24,6 +24,7 @@ from rackwright.engines.matrix import (
     check_command,
     check_env,
     check_promql,
+    engines,
     load_matrix,
     metric_names,
     problems_of,
@@ -82,20 +83,23 @@ class TestData:
         assert re.fullmatch(r"[0-9a-f]{64}", MATRIX.header["package"]["sha256"])
 
     def test_header_agrees_with_the_pins_of_the_extractor(self) -> None:
-        pins = json.loads((TOOLS / "packages.json").read_text(encoding="utf-8"))["vllm"]
-        for version in versions("vllm"):
-            assert load_matrix("vllm", version).header["package"] == pins[version]
+        pins = json.loads((TOOLS / "packages.json").read_text(encoding="utf-8"))
+        for engine in engines():
+            for version in versions(engine):
+                assert load_matrix(engine, version).header["package"] == pins[engine][version]
 
-    @pytest.mark.parametrize("version", versions("vllm"))
-    def test_files_are_sorted(self, version: str) -> None:
-        path = resources.files("rackwright").joinpath(f"catalog/engines/matrix/vllm-{version}.json")
+    @pytest.mark.parametrize(
+        ("engine", "version"), [(engine, version) for engine in engines() for version in versions(engine)]
+    )
+    def test_files_are_sorted(self, engine: str, version: str) -> None:
+        path = resources.files("rackwright").joinpath(f"catalog/engines/matrix/{engine}-{version}.json")
         data = json.loads(path.read_text(encoding="utf-8"))
         for key in ("flags", "env", "metrics"):
             names = [entry["name"] for entry in data[key]]
             assert names == sorted(names), key
 
     def test_versions_are_in_order(self) -> None:
-        assert versions("vllm") == ("0.20.2", "0.27.1", "0.33.0")
+        assert versions("vllm") == ("0.20.2", "0.27.1", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
 
     def test_unknown_version_names_the_known_ones(self) -> None:
         with pytest.raises(InputErrors, match=r"vllm 0\.33\.0"):
@@ -604,12 +608,12 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(TOOLS))
-    import extract_vllm
     import parser_dump
+    import release
     import source_ast
 
-    yield argparse.Namespace(extract=extract_vllm, dump=parser_dump, source=source_ast)
-    for name in ("extract_vllm", "parser_dump", "source_ast"):
+    yield argparse.Namespace(release=release, dump=parser_dump, source=source_ast)
+    for name in ("release", "parser_dump", "source_ast"):
         sys.modules.pop(name, None)
 
 
@@ -676,15 +680,15 @@ class TestExtraction:
         assert dumped["rewrites"] == {}
 
     def test_a_package_that_is_not_the_pinned_one_is_refused(self, tmp_path: Path, tools: Any) -> None:
-        name, _ = tools.extract.pinned(VLLM)
+        name = tools.release.pinned("vllm", VLLM)["file"]
         (tmp_path / "packages").mkdir()
         (tmp_path / "packages" / name).write_bytes(b"not the release")
-        with pytest.raises(tools.extract.ExtractionError, match="sha256 is"):
-            tools.extract.obtain(VLLM, tmp_path)
-        with pytest.raises(tools.extract.ExtractionError, match="not pinned"):
-            tools.extract.obtain("0.0.1", tmp_path)
+        with pytest.raises(tools.release.ExtractionError, match="sha256 is"):
+            tools.release.obtain("vllm", VLLM, tmp_path)
+        with pytest.raises(tools.release.ExtractionError, match="not pinned"):
+            tools.release.obtain("vllm", "0.0.1", tmp_path)
 
     def test_written_form_is_what_the_data_has(self, tools: Any) -> None:
         path = resources.files("rackwright").joinpath(f"catalog/engines/matrix/vllm-{VLLM}.json")
         text = path.read_text(encoding="utf-8")
-        assert tools.extract.render(json.loads(text)) == text
+        assert tools.release.render(json.loads(text)) == text

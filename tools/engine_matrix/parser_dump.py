@@ -7,6 +7,7 @@ they decide how tensors are computed, not which flags exist, and importing them 
 
 from __future__ import annotations
 
+import abc
 import argparse
 import dataclasses
 import enum
@@ -24,11 +25,18 @@ from typing import Any, ClassVar
 
 STUBBED = frozenset({"torch", "triton", "xgrammar"})
 TORCH_VERSION = "2.14.0"
-PARSER_MODULES = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.openai.cli_args")
+PARSER_MODULES = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
 
 
-class _StubMeta(type):
-    """Classes that stand for anything: attributes are further stub classes, calls give instances."""
+class _StubMeta(abc.ABCMeta):
+    """Classes that stand for anything: attributes are further stub classes, calls give instances.
+
+    An `ABCMeta`, so that an engine's class may have a stub and `ABC` as bases.
+    """
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -50,6 +58,11 @@ class _StubBase(metaclass=_StubMeta):
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> dict[str, str]:
+        del source, handler
+        return {"type": "any"}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -98,9 +111,10 @@ def _stub_class(name: str, module: str) -> Any:
 
 class _StubModule(types.ModuleType):
     __path__: ClassVar[list[str]] = []
+    absent: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
+        if (name.startswith("__") and name.endswith("__")) or f"{self.__name__}.{name}" in self.absent:
             raise AttributeError(name)
         value = _stub_class(name, self.__name__)
         setattr(self, name, value)
@@ -115,17 +129,28 @@ def _infer_schema(function: Callable[..., Any], *args: Any, **kwargs: Any) -> st
     return "(" + ", ".join(signature.parameters) + ") -> " + returns
 
 
-class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers for the packages and modules in ``stubbed``, and for what lies below them.
+
+    Their attributes in ``absent`` (dotted, from the package) do not exist.
+    """
+
+    def __init__(self, stubbed: frozenset[str], absent: frozenset[str] = frozenset()) -> None:
+        self.stubbed = stubbed
+        self.absent = absent
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         del path, target
-        if name.split(".", maxsplit=1)[0] in STUBBED:
+        if any(name == stub or name.startswith(f"{stub}.") for stub in self.stubbed):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _StubModule(spec.name)
+        module = _StubModule(spec.name)
+        module.absent = self.absent
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         if module.__name__ == "torch":
@@ -303,7 +328,7 @@ def main() -> None:
     root = sys.argv[1]
     sys.argv = ["vllm"]  # the engine reads sys.argv to decide what to leave out
     sys.path.insert(0, root)
-    sys.meta_path.insert(0, _StubFinder())
+    sys.meta_path.insert(0, StubFinder(STUBBED))
     stdout, sys.stdout = sys.stdout, sys.stderr
     _use_cuda_platform()
     result = dump(build_parser())

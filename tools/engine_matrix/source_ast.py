@@ -22,13 +22,20 @@ METRIC_BASES = {
     "Summary": "summary",
     "Info": "info",
 }
-METRIC_ATTRIBUTES = {"_counter_cls": "counter", "_gauge_cls": "gauge", "_histogram_cls": "histogram"}
+METRIC_ATTRIBUTES = {
+    "_counter_cls": "counter",
+    "_gauge_cls": "gauge",
+    "_histogram_cls": "histogram",
+    "_summary_cls": "summary",
+}
 # Declared in a table first and turned into metrics by a loop; labels come on top of the engine's own.
 METADATA_SUFFIXES = {
     "CounterMetadata": "counter",
     "GaugeMetadata": "gauge",
     "HistogramMetadata": "histogram",
 }
+# The engine's own classes that wrap one metric, and its type.
+WRAPPERS = {"sglang.srt.utils.gauge_histogram.GaugeHistogram": "gauge"}
 # Names for the label list that the engine's logger passes to every part that exports metrics.
 INHERITED_LABELS = ("labelnames", "_labelnames")
 LOGGER_MODULE = "v1/metrics/loggers.py"
@@ -235,6 +242,8 @@ class Evaluator:
         for item in items:
             if isinstance(item, ast.Starred):
                 options = self.values(item.value, scope, depth)
+                if OPEN in options:
+                    return [OPEN]
                 results = [[*head, *option] for head in results for option in options]
             else:
                 options = self.values(item, scope, depth)
@@ -357,6 +366,16 @@ class Metric:
     source: str
     when: tuple[str, ...]
 
+    def as_entry(self) -> dict[str, Any]:
+        """The form of the data file."""
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "labels": None if self.labels is None else list(self.labels),
+            "source": self.source,
+            "when": list(self.when),
+        }
+
 
 @dataclass
 class Metrics:
@@ -402,7 +421,7 @@ def inherited_labels(tree: Tree) -> list[str]:
     raise LookupError(f"{LOGGER_CLASS} assigns no literal labelnames")
 
 
-def _metric_kind(func: ast.expr, module: Module) -> str | None:
+def _metric_kind(func: ast.expr, module: Module, scope: Scope) -> str | None:
     if isinstance(func, ast.Attribute):
         if func.attr in METRIC_ATTRIBUTES:
             return METRIC_ATTRIBUTES[func.attr]
@@ -410,9 +429,14 @@ def _metric_kind(func: ast.expr, module: Module) -> str | None:
             return METRIC_BASES.get(func.attr)
         return None
     if isinstance(func, ast.Name):
+        for chosen in scope.locals.get(func.id, []):  # Counter = self._counter_cls or _Counter
+            for operand in chosen.values if isinstance(chosen, ast.BoolOp) else ():
+                if isinstance(operand, ast.Attribute) and operand.attr in METRIC_ATTRIBUTES:
+                    return METRIC_ATTRIBUTES[operand.attr]
         origin, inner = module.imports.get(func.id, ("", None))
         if origin.split(".")[0] == "prometheus_client" and inner is not None:
             return METRIC_BASES.get(inner)
+        return WRAPPERS.get(f"{origin}.{inner}")
     return None
 
 
@@ -439,7 +463,7 @@ def _declarations(
     """(name, call, kind, labels come on top of the engine's own, scope, conditions)."""
     for node, scope, when in _scopes(tree, module):
         if isinstance(node, ast.Call):
-            kind = _metric_kind(node.func, module)
+            kind = _metric_kind(node.func, module, scope)
             name = _argument(node, "name", 0)
             if kind and name is not None:
                 yield name, node, kind, False, scope, when
@@ -470,17 +494,22 @@ def _labels(call: ast.Call, on_top: bool, scope: Scope, evaluator: Evaluator) ->
     return tuple(sorted(found))
 
 
-def read_metrics(root: Path, package: str, prefix: str) -> Metrics:
+def read_metrics(
+    root: Path, package: str, prefix: str, inherited: list[str] | None = None, needles: Sequence[str] = ()
+) -> Metrics:
     """All metrics with `prefix` that the source under `root/package` declares.
+
+    `inherited` holds the labels that the engine hands down to those who export; None: as its logger says.
+    Files without prometheus_client or one of `needles` in them are not read.
 
     Names are those of the declaration, for example a counter without `_total`; samples are derived
     from name and kind by the reader of the data.
     """
     tree = Tree(root, package)
-    evaluator = Evaluator(inherited_labels(tree))
+    evaluator = Evaluator(inherited_labels(tree) if inherited is None else inherited)
     result = Metrics()
     merged: dict[tuple[str, str], Metric] = {}
-    needles = ("prometheus_client", *METRIC_ATTRIBUTES, *METADATA_SUFFIXES)
+    needles = (*needles, "prometheus_client", *METRIC_ATTRIBUTES, *METADATA_SUFFIXES)
     for module in tree.modules(needles):
         source = module.path.relative_to(root).as_posix()
         for name_node, call, kind, on_top, scope, when in _declarations(tree, module):

@@ -1,7 +1,7 @@
 """Checks command lines and environments against a pinned version.
 
-The rules are those of Python's `argparse` and of vLLM's `FlexibleArgumentParser`, which takes underscores
-for dashes and dotted keys for JSON values.
+How words are read is said by the `Dialect` of the matrix: Python's `argparse`, vLLM's
+`FlexibleArgumentParser`, click, clap or llama.cpp's own parser.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _BOOLEAN_WORDS = frozenset({"true", "false", "1", "0", "yes", "no", "on", "off"}
 _NEGATIVE_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")  # as in argparse
 _HUMAN_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _HUMAN_IN_JSON = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
+_SI_NUMBER = re.compile(r"\d+(\.\d+)?[kMGT]|\d+[KMGT]i")
 _JSON_STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
 _OBJECT_FORM = re.compile(r"(?s)^\s*{.*}\s*$")
 
@@ -55,6 +56,7 @@ class _ArgChecker:
         self.given: dict[str, str] = {}
         self.positionals: list[str] = []
         self.dead = successors(matrix.engine, "flags")
+        self.dialect = matrix.dialect
 
     def run(self) -> list[ArgProblem]:
         position = 0
@@ -70,7 +72,7 @@ class _ArgChecker:
                 position = self._option(rewritten, position)
             elif not self._looks_like_option(token):
                 self._positional(token, after=self.argv[position - 2] if position > 1 else "")
-            elif "." in self._key(token):
+            elif self.dialect.dotted and "." in self._key(token):
                 position = self._dotted(token, position)
             else:
                 seen = self._resolve(token)
@@ -101,7 +103,9 @@ class _ArgChecker:
     def _normal(self, token: str) -> tuple[str, str | None]:
         """(option string with dashes, joined value or None)."""
         key, equals, value = token.partition("=")
-        if key.startswith("--"):
+        if equals and not self.dialect.joined:
+            return token, None
+        if key.startswith("--") and self.dialect.underscores:
             head, dot, tail = key.partition(".")
             key = head.replace("_", "-") + dot + tail
         return key, value if equals else None
@@ -120,15 +124,17 @@ class _ArgChecker:
     def _candidates(self, key: str) -> dict[str, str | None]:
         """Option strings that argparse would take this spelling for, with a joined value if any."""
         found: dict[str, str | None] = {}
+        if not self.dialect.joined:
+            return found
         if key.startswith("--"):
-            for option in self.matrix.options:
+            for option in self.matrix.options if self.dialect.prefixes else ():
                 if option.startswith(key):
                     found[option] = None
         else:
             for option in self.matrix.options:
                 if len(option) == 2 and key.startswith(option) and len(key) > 2:
                     found[option] = key[2:]
-                elif option.startswith(key):
+                elif self.dialect.prefixes and option.startswith(key):
                     found[option] = None
         return found
 
@@ -167,6 +173,16 @@ class _ArgChecker:
             return _Seen(shown, option, self.matrix.options[option], inline)
         dead = self.dead.get(key)
         known = [option for option in self.matrix.options if option.startswith("--") == key.startswith("--")]
+        head, equals, value = key.partition("=")
+        if equals and not self.dialect.joined and head.replace("_", "-") in self.matrix.options:
+            self._report(
+                head,
+                "joined-value",
+                f"{self.matrix.engine} must be given a value as a word of its own",
+                token,
+                f"write {head} {value}",
+            )
+            return None
         self._report(
             shown,
             "unknown-flag",
@@ -244,12 +260,12 @@ class _ArgChecker:
             values = []
             while position < len(self.argv) and len(values) < limit:
                 token = self.argv[position]
-                if token == "--" or self._looks_like_option(token):  # noqa: S105 - the end of options
+                taken = self.dialect.greedy and len(values) < self._least(flag)
+                if not taken and (token == "--" or self._looks_like_option(token)):  # noqa: S105 - as above
                     break
                 values.append(token)
                 position += 1
-        wanted = flag.nargs if isinstance(flag.nargs, int) else (0 if flag.takes_value == "optional" else 1)
-        if len(values) < wanted:
+        if len(values) < self._least(flag):
             self._report(
                 seen.token,
                 "value-missing",
@@ -260,6 +276,12 @@ class _ArgChecker:
         for value in values:
             self._value(seen.token, flag, value)
         return position
+
+    @staticmethod
+    def _least(flag: Flag) -> int:
+        if isinstance(flag.nargs, int):
+            return flag.nargs
+        return 0 if flag.takes_value == "optional" or flag.nargs == "*" else 1
 
     @staticmethod
     def _limit(flag: Flag) -> float:
@@ -375,6 +397,7 @@ def _expected(flag: Flag) -> str:
         "json_or_str": "JSON or plain text",
         "human_readable_int": "an integer, also as 8k or 8K",
         "human_readable_int_or_auto": "an integer, also as 8k or 8K, or auto",
+        "si_int": "an integer, also as 8k or 8Ki",
     }
     if flag.choices is not None:
         return f"one of {listing(flag.choices)}"
@@ -399,6 +422,9 @@ def _wrong_type(flag: Flag, value: str) -> str:
             return "" if _reads(float, value) else "write a number"
         case "human_readable_int":
             return "" if _human(value) else "write an integer, or one with k, m, g, t or K, M, G, T"
+        case "si_int":
+            number = _reads(int, value) or _SI_NUMBER.fullmatch(value.strip())
+            return "" if number else "write an integer, or one with k, M, G, T or Ki, Mi, Gi, Ti"
         case "human_readable_int_or_auto":
             if value.strip().lower() in ("-1", "auto") or _human(value):
                 return ""
@@ -462,58 +488,18 @@ def _unknown_keys(flag: Flag, value: str) -> list[str]:
 
 
 def check_args(engine: str, version: str, argv: Sequence[str]) -> list[ArgProblem]:
-    """Problems of the arguments after ``vllm serve``, in the order written.
+    """Problems of the arguments after the engine's command, in the order written.
 
-    A leading ``vllm serve`` is passed over. For a whole command with variables or ``python -m`` use
-    `check_command`.
+    The engine's own command before them is passed over. For a whole command line, with variables or
+    ``python -m``, use `rackwright.engines.command_line`.
     """
     matrix = load_matrix(engine, version)
     words = list(argv)
-    if words[:2] == [engine, "serve"]:
-        words = words[2:]
-    elif words[:1] == ["serve"]:
-        words = words[1:]
+    for start in (list(matrix.command), list(matrix.command[1:])):
+        if start and words[: len(start)] == start:
+            words = words[len(start) :]
+            break
     return _ArgChecker(matrix, words).run()
-
-
-def check_command(engine: str, version: str, words: Sequence[str]) -> list[ArgProblem]:
-    """Problems of a whole command: leading ``NAME=value``, the program or module, and the arguments."""
-    matrix = load_matrix(engine, version)
-    problems: list[ArgProblem] = []
-    rest = list(words)
-    names: list[str] = []
-    while rest and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", rest[0]):
-        names.append(rest.pop(0).partition("=")[0])
-    problems += [
-        ArgProblem(item.name, item.rule, item.found, item.successor_or_hint, item.severity, item.kind)
-        for item in check_env(engine, version, names)
-    ]
-    if len(rest) >= 3 and re.fullmatch(r"(.*/)?python[0-9.]*", rest[0]) and rest[1] == "-m":
-        module = rest[2]
-        rest = rest[3:]
-        dead = successors(engine, "modules").get(module)
-        if module not in matrix.entrypoints:
-            problems.append(
-                ArgProblem(
-                    module,
-                    f"{engine} {version} must have the module",
-                    module,
-                    str(dead) if dead else closest(module, matrix.entrypoints),
-                    kind="unknown-module",
-                )
-            )
-        elif dead is not None:
-            problems.append(
-                ArgProblem(
-                    module,
-                    "the engine should be started by its current command",
-                    module,
-                    str(dead),
-                    "warn",
-                    "legacy-module",
-                )
-            )
-    return problems + check_args(engine, version, rest)
 
 
 def check_env(engine: str, version: str, env_names: Iterable[str]) -> list[EnvProblem]:

@@ -2,15 +2,15 @@
 
 Source of the data: `catalog/engines/matrix/<engine>-<version>.json`, extracted from the released
 package by `tools/engine_matrix`. Source of the successors: `catalog/engines/successors.json`, where
-each entry says where it was read. The rules of the command line are those of Python's `argparse` and of
-vLLM's `FlexibleArgumentParser`, which takes underscores for dashes and dotted keys for JSON values.
+each entry says where it was read. How words are read is the `Dialect` of the engine's parser.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rackwright.engines.arguments import check_args, check_command, check_env
+from rackwright.engines.arguments import check_args, check_env
+from rackwright.engines.command_line import check_command
 from rackwright.engines.matrix_data import (
     ArgProblem,
     EnvProblem,
@@ -19,6 +19,7 @@ from rackwright.engines.matrix_data import (
     Metric,
     PromqlProblem,
     Successor,
+    engines,
     load_matrix,
     successors,
     versions,
@@ -38,6 +39,7 @@ __all__ = [
     "check_command",
     "check_env",
     "check_promql",
+    "engines",
     "load_matrix",
     "metric_names",
     "problems_of",

@@ -31,7 +31,8 @@ class Flag:
         nargs: None for one value, ``+`` for one or more, a number, or ``?``.
         kind: how a value is read: ``str``, ``int``, ``float``, ``json``, ``json_or_str``,
             ``json_config`` (a JSON object whose numbers may read ``8k``), ``human_readable_int`` (``8k``),
-            ``human_readable_int_or_auto``, ``str_lower_underscore`` (case and dash are folded),
+            ``human_readable_int_or_auto``, ``si_int`` (``8k`` or ``8Ki``), ``str_lower_underscore`` (case and
+            dash are folded),
             ``other`` (not known: never judged).
         nullable: the engine also takes ``None`` and the empty string.
         repeatable: giving it twice adds up instead of replacing.
@@ -85,11 +86,42 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How a command line is read.
+
+    Attributes:
+        prefixes: the beginning of one flag stands for that flag.
+        underscores: an underscore in a long flag is a dash.
+        dotted: ``--flag.key value`` sets one key of a flag with a JSON value.
+        joined: ``--flag=value`` is read; otherwise a value is a word of its own.
+        greedy: the word after a flag that takes a value is its value, also where it begins with a dash.
+    """
+
+    prefixes: bool = False
+    underscores: bool = False
+    dotted: bool = False
+    joined: bool = True
+    greedy: bool = False
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "argparse": Dialect(prefixes=True),
+    "flexible": Dialect(prefixes=True, underscores=True, dotted=True),
+    "click": Dialect(greedy=True),
+    "clap": Dialect(),
+    "llama.cpp": Dialect(underscores=True, joined=False, greedy=True),
+}
+"""Python's argparse, vLLM's FlexibleArgumentParser, click, Rust's clap, llama.cpp's own."""
+
+
+@dataclass(frozen=True)
 class Matrix:
     """Everything known about one engine version."""
 
     engine: str
     version: str
+    dialect: Dialect
+    command: tuple[str, ...]
     header: Mapping[str, Any]
     flags: tuple[Flag, ...]
     positionals: int
@@ -192,10 +224,15 @@ def _known() -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for entry in _catalog().joinpath("matrix").iterdir():
         stem, dot, suffix = entry.name.rpartition(".")
-        engine, dash, version = stem.partition("-")
+        engine, dash, version = stem.rpartition("-")
         if dot and dash and suffix == "json":
             found.append((engine, version))
     return tuple(sorted(found))
+
+
+def engines() -> tuple[str, ...]:
+    """Engines, or programs of engines, that have a matrix."""
+    return tuple(sorted({name for name, _ in _known()}))
 
 
 def versions(engine: str) -> tuple[str, ...]:
@@ -226,6 +263,8 @@ def load_matrix(engine: str, version: str) -> Matrix:
     return Matrix(
         engine=engine,
         version=version,
+        dialect=DIALECTS[data["dialect"]],
+        command=tuple(data["command"]),
         header=data["header"],
         flags=tuple(_flag(entry) for entry in data["flags"]),
         positionals=len(data["positionals"]),
@@ -276,7 +315,7 @@ def _successor_tables() -> Mapping[str, Mapping[str, Mapping[str, Successor]]]:
 
 
 def successors(engine: str, table: str) -> Mapping[str, Successor]:
-    """Known dead names of an engine; ``table`` is flags, env, metrics, labels or modules."""
+    """Known dead names of an engine; ``table`` is flags, env, metrics, labels, modules or programs."""
     return _successor_tables().get(engine, {}).get(table, {})
 
 
