@@ -11,9 +11,17 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
-from rackwright.errors import InputErrors, Problem
+from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
 from rackwright.yamlio import dump_yaml, load_yaml, validated
 
@@ -43,7 +51,19 @@ FlagValue = Annotated[str | int | float | bool, BeforeValidator(_plain_value)]
 HOURS_A_DAY = 24
 HourlyWeight = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
-Scenario = Literal["chat", "customer-service", "rag", "copilot", "agent"]
+
+def _a_scenario(name: str) -> str:
+    from rackwright.catalog import find, load_catalog
+
+    known = load_catalog().scenarios
+    entry = find(known, name)
+    if entry is None:
+        raise ValueError(f"must be a scenario of the catalog: {listing(sorted(known))}{nearest(name, known)}")
+    return entry.id
+
+
+Scenario = Annotated[str, AfterValidator(_a_scenario)]
+"""An entry under ``catalog/scenarios``, ours or the user's."""
 
 
 class Input(BaseModel):
@@ -70,16 +90,32 @@ class Users(Input):
     and ``peak_hour`` is not to be given beside it. ``growth``: users to come that must be carried too.
     The defaults are the guide's medium-intensity interactive product: 20 sessions a user a day,
     2,000 tokens a session of which 600 are output, 15 % of the day in the peak hour.
+    ``preset``: where lengths come from that are left out. "guide": its product's, and all tokens times the
+    scenario's factor. "scenario": the mean lengths published for the scenario, without a factor.
     """
 
     dau: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
     scenario: Scenario = "chat"
+    preset: Literal["guide", "scenario"] = "guide"
     sessions_per_day: Annotated[float, Field(ge=0.001, le=100_000, allow_inf_nan=False)] = 20
-    input_per_session: Tokens = 1400.0
-    output_per_session: Tokens = 600.0
+    input_per_session: Tokens | None = 1400.0
+    output_per_session: Tokens | None = 600.0
     peak_hour: Share = 0.15
     hourly: tuple[HourlyWeight, ...] | None = None
     growth: Growth | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lengths_of_preset(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("preset") == "scenario":
+            return {"input_per_session": None, "output_per_session": None, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _lengths_known(self) -> Users:
+        if self.preset == "guide" and None in (self.input_per_session, self.output_per_session):
+            raise ValueError("input_per_session and output_per_session must be given, or preset: scenario")
+        return self
 
     @model_validator(mode="after")
     def _one_peak(self) -> Users:
@@ -124,10 +160,13 @@ class RackRating(Input):
 
 
 class Site(Input):
-    """Where it stands."""
+    """Where it stands. ``prices``: a price list by name, instead of the country's. ``region``: one of the
+    list's, for its tariff and its facility's overhead."""
 
     name: Name = "dc1"
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] = "CN"
+    prices: CatalogId | None = None
+    region: CatalogId | None = None
     target: Literal["kubernetes", "hosts"] = "kubernetes"
     rack: RackRating = RackRating()
     inlet_outlet_delta: Celsius = 15.0

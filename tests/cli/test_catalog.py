@@ -108,7 +108,7 @@ def test_without_an_output_the_entry_is_printed(tmp_path: Path, rackwright: Run)
         (("pro6000-2", "gb200-nvl72"), "must be a machine of one node · found gb200-nvl72, 18 nodes with"),
         (
             ("pro6000-2", "rtx4090-1"),
-            "must have a price in the price list that plans use (cn) · found rtx4090",
+            "must have a price in the price list of this site (cn) · found rtx4090",
         ),
         (("engine: vllm", "engine: sglang"), 'must be an engine that plans can launch · found "sglang"'),
         (("qwen2.5-72b-instruct", "T5-XXL"), 'must be a model that vllm serves: decoder-only · found "flan'),

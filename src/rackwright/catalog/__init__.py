@@ -35,6 +35,7 @@ from rackwright.catalog.entries import (
     PlatformEntry,
     Prices,
     Quantisation,
+    ScenarioEntry,
 )
 from rackwright.catalog.reading import broken, entries, texts
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
@@ -57,6 +58,7 @@ __all__ = [
     "PlatformEntry",
     "Prices",
     "Quantisation",
+    "ScenarioEntry",
     "find",
     "load_catalog",
     "named",
@@ -75,8 +77,8 @@ VARIABLE = "RACKWRIGHT_CATALOG"
 class Catalog:
     """All entries by id, and the text and digest of every file they came from.
 
-    ``accelerator``, ``machine``, ``cabinet``, ``model`` and ``engine`` find an entry by id or alias, in any
-    case; they raise InputErrors, with the nearest name, where there is none.
+    ``accelerator``, ``machine``, ``cabinet``, ``model``, ``engine`` and ``scenario`` find an entry by id or
+    alias, in any case; they raise InputErrors, with the nearest name, where there is none.
     """
 
     accelerators: Mapping[str, Accelerator]
@@ -86,6 +88,7 @@ class Catalog:
     engines: Mapping[str, EngineEntry]
     prices: Mapping[str, Prices]
     platforms: Mapping[str, PlatformEntry]
+    scenarios: Mapping[str, ScenarioEntry]
     digests: Mapping[str, str]
     texts: Mapping[str, str]
 
@@ -104,6 +107,9 @@ class Catalog:
     def engine(self, name: str) -> EngineEntry:
         return _pick(self.engines, name, "engine", "engine")
 
+    def scenario(self, name: str) -> ScenarioEntry:
+        return _pick(self.scenarios, name, "users.scenario", "scenario")
+
     def accelerator_of(self, machine: Machine) -> Accelerator:
         return self.accelerators[machine.accelerator]
 
@@ -118,6 +124,7 @@ class Catalog:
             "engine": self.engines,
             "prices": self.prices,
             "platform": self.platforms,
+            "scenario": self.scenarios,
         }
 
     def digest_of(self, *ids: str) -> str:
@@ -275,6 +282,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         engines=_typed(found, EngineEntry),
         prices=_typed(found, Prices),
         platforms=_typed(found, PlatformEntry),
+        scenarios=_typed(found, ScenarioEntry),
         digests=digests,
         texts=said,
     )

@@ -42,13 +42,14 @@ from rackwright.catalog.model_entries import (
     Sparse,
 )
 from rackwright.catalog.price_entries import ApiPrice, PricePoint, Prices, Region, Rental, Staff
+from rackwright.catalog.scenario_entries import Lengths, ScenarioEntry
 
 __all__ = [
     "Accelerator", "ApiPrice", "Billions", "Cabinet", "Efficiency", "EfficiencyClass", "Encoder",
     "EngineEntry", "Entry", "Experts", "FabricNics", "Figure", "FullAttention", "LatentAttention",
-    "LinearAttention", "Link", "Machine", "Millions", "Mla", "ModelEntry", "Network", "Nic", "NvLink",
-    "OperatorEntry", "PlatformEntry", "PricePoint", "Prices", "Quantisation", "Region", "Rental",
-    "SlidingAttention", "Sparse", "Staff",
+    "Lengths", "LinearAttention", "Link", "Machine", "Millions", "Mla", "ModelEntry", "Network", "Nic",
+    "NvLink", "OperatorEntry", "PlatformEntry", "PricePoint", "Prices", "Quantisation", "Region", "Rental",
+    "ScenarioEntry", "SlidingAttention", "Sparse", "Staff",
 ]  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, Field
 from rackwright.catalog.figures import Count, Date, Entry, Figure, Frozen, Hours, Share, checked
 
 Currency = Literal["CNY", "USD", "EUR"]
-CURRENCIES = ("CNY", "USD", "EUR")
+CURRENCIES: tuple[Currency, ...] = ("CNY", "USD", "EUR")
+CountryCode = Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
 
 
 def _per(denominator: str) -> AfterValidator:
@@ -96,10 +97,13 @@ class Prices(Entry):
 
     ``machines``, ``accelerators``, ``cabinets``: to buy, by entry. ``electricity``: of the usual region.
     ``colocation``: space, cooling and feed by rated power, without the energy. ``api``: level of the market.
+    ``countries``: ISO codes that the list is for; ``near``: those without a list that it is the nearest for.
     """
 
     kind: Literal["prices"]
     country: str
+    countries: tuple[CountryCode, ...] = ()
+    near: tuple[CountryCode, ...] = ()
     machines: dict[str, PricePoint]
     accelerators: dict[str, PricePoint] = Field(default_factory=dict)
     cabinets: dict[str, PricePoint] = Field(default_factory=dict)
@@ -116,3 +120,8 @@ class Prices(Entry):
     hours_month: Hours
     cny_per_usd: Annotated[Figure, AfterValidator(checked)]
     eur_per_usd: Annotated[Figure, AfterValidator(checked)] | None = None
+
+    @property
+    def currency(self) -> Currency:
+        """The currency that costs by this list are told in: that of its energy."""
+        return next(c for c in CURRENCIES if c == self.electricity.unit.partition("/")[0])

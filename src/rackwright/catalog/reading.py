@@ -29,6 +29,7 @@ from rackwright.catalog.entries import (
     ModelEntry,
     PlatformEntry,
     Prices,
+    ScenarioEntry,
 )
 from rackwright.catalog.figures import FIRST
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
@@ -42,8 +43,9 @@ KINDS: dict[str, type[Entry]] = {
     "engine": EngineEntry,
     "prices": Prices,
     "platform": PlatformEntry,
+    "scenario": ScenarioEntry,
 }
-FOLDERS = ("hardware", "cabinets", "models", "engines", "prices", "platform")
+FOLDERS = ("hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios")
 
 LARGEST = 1 << 20
 """Bytes of one entry's file; the largest of ours has a hundredth of it."""

@@ -16,6 +16,7 @@ from rackwright.catalog import (
     Machine,
     ModelEntry,
     Prices,
+    ScenarioEntry,
 )
 from rackwright.catalog.entries import PricePoint
 from rackwright.catalog.weights import SCHEMES
@@ -56,6 +57,13 @@ def _columns(entry: Entry, catalog: Catalog) -> tuple[tuple[str, str], ...]:
             return (("VERSION", entry.version), ("FOR", ", ".join(entry.vendors)), ("WHEN", entry.when))
         case Cabinet():
             return (("UNITS", number(entry.units.value)), ("RATING", f"{entry.rating.value / 1000:g} kW"))
+        case ScenarioEntry():
+            return (
+                ("FACTOR", f"{entry.factor.value:g}"),
+                ("INPUT", f"{entry.input.mean.value:,.0f}"),
+                ("OUTPUT", f"{entry.output.mean.value:,.0f}"),
+                ("WHEN", entry.when),
+            )
         case Prices():
             return (("ELECTRICITY", f"{entry.electricity.value:g} {entry.electricity.unit}"),)
     return ()

@@ -8,7 +8,7 @@ import click
 
 from rackwright.files import say, write_whole
 
-KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "platform")
+KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario")
 
 
 @click.group(name="catalog", help=__doc__)

@@ -14,7 +14,8 @@ from rackwright.catalog import load_catalog
 from rackwright.cli.messages import located
 from rackwright.errors import CannotRun, Problem, RackwrightError
 from rackwright.files import say
-from rackwright.plan import Plan, save_plan
+from rackwright.plan import Cost, Plan, save_plan
+from rackwright.plan.cost import Way
 from rackwright.sizing.search import plan_of
 from rackwright.workload import load_workload
 from rackwright.yamlio import load_yaml
@@ -99,7 +100,8 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     yield (
         "load",
         [
-            f"{users.dau:,} daily users, {users.scenario}: {load.tokens_per_day / 1e6:,.0f} M tokens a day",
+            f"{_many(users.dau, 'daily user')}, {users.scenario}: {load.tokens_per_day / 1e6:,.0f} M tokens "
+            "a day",
             f"peak {load.peak_output_tok_s:,.0f} tok/s out, {load.peak_input_tok_s:,.0f} in, "
             f"{load.peak_requests_per_s:,.2f} requests/s, {load.concurrency:,.0f} at a time",
         ],
@@ -156,16 +158,39 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
             f"first token {at.ttft_ms:,.0f} ms (objective p95 {deployment.slo.ttft_p95_ms:g})",
         ],
     )
-    usd = cost.capex.amount / cost.currency_rate_cny_per_usd
-    yield (
-        "cost",
-        [
-            f"{cost.capex.amount:,.0f} {cost.capex.currency} (about {usd:,.0f} USD) to buy, "
-            f"{cost.power_month.amount:,.0f} {cost.power_month.currency} a month for power",
-            *cost.basis.split("; "),
-        ],
-    )
+    yield "cost", list(_cost(cost))
     yield from _alternatives(plan)
+
+
+def _cost(cost: Cost) -> Iterator[str]:
+    """What it costs to own, what else there is, and what moves the figure most."""
+    unit, months = cost.currency, cost.depreciation_months
+    yield f"{cost.capex.amount:,.0f} {unit} to buy; {cost.tco.amount:,.0f} {unit} in {months} months"
+    yield (
+        f"{cost.month.amount:,.0f} {unit} a month: depreciation {cost.depreciation_month.amount:,.0f}, power "
+        f"{cost.power_month.amount:,.0f}, space {cost.space_month.amount:,.0f}, staff "
+        f"{cost.staff_month.amount:,.0f}"
+    )
+    yield (
+        f"{cost.per_million_tokens.amount:,.2f} {unit} a million tokens of this load; by the guide's "
+        f"convention {cost.per_million_guide.amount:,.2f} {unit}"
+    )
+    for way in cost.ways[1:]:
+        yield f"{way.name}: {way.month.amount:,.0f} {unit} a month; {_pays(way)}"
+    widest = cost.sensitivity[0]
+    ends = sorted((widest.at_low.amount, widest.at_high.amount))
+    yield f"most sensitive to {widest.name}: {ends[0]:,.0f} to {ends[1]:,.0f} {unit} in {months} months"
+    yield f"price list {cost.prices}, {cost.prices_why}" + (f", region {cost.region}" if cost.region else "")
+
+
+def _pays(way: Way) -> str:
+    """When owning pays against ``way``: by which month at this load, and from how many daily users."""
+    if way.break_even_month is None and way.break_even_users is None:
+        return "owning never pays"
+    month = f"by month {way.break_even_month}" if way.break_even_month else "never at this load"
+    users = way.break_even_users
+    many = f", from {users:,} daily users a month costs less" if users is not None and users > 1 else ""
+    return f"owning pays {month}{many}"
 
 
 def _alternatives(plan: Plan) -> Iterator[tuple[str, list[str]]]:

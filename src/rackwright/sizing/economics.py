@@ -18,11 +18,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from rackwright.catalog import Figure, Machine, Prices
+from rackwright.catalog.price_entries import Currency
 from rackwright.errors import InputErrors, Problem, listing
 
 DAYS_A_MONTH = 365 / 12
-
-Currency = Literal["CNY", "USD"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,10 @@ class Monthly:
 
 @dataclass(frozen=True)
 class Offer:
-    """Another way to serve the same load. ``month``: what it costs; ``commitment``: months it binds for."""
+    """Another way to serve the same load. ``month``: what it costs; ``commitment``: months it binds for.
+
+    ``machine``: what a rental's price is for.
+    """
 
     name: str
     kind: Literal["on-demand", "reserved", "spot", "api"]
@@ -77,6 +79,7 @@ class Offer:
     commitment: int
     source: str
     verified: bool
+    machine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -203,9 +206,19 @@ def capex(a: Assumptions, nodes: int) -> float:
     return nodes * (a.machine + a.fabric)
 
 
+def mean_w(a: Assumptions) -> float:
+    """Mean draw of a node, W, at its own supply."""
+    return a.idle_w + a.utilisation * (a.full_load_w - a.idle_w)
+
+
 def power_month(a: Assumptions, nodes: int) -> float:
-    mean_w = a.idle_w + a.utilisation * (a.full_load_w - a.idle_w)
-    return nodes * mean_w / 1000 * a.pue * a.hours_month * a.kwh
+    """Energy of ``nodes`` nodes a month, at the facility's meter."""
+    return nodes * mean_w(a) / 1000 * a.pue * a.hours_month * a.kwh
+
+
+def energy_per_million(a: Assumptions, nodes: int, tokens_per_day: float) -> float:
+    """kWh at the facility's meter for a million tokens."""
+    return nodes * mean_w(a) / 1000 * a.pue * a.hours_month / DAYS_A_MONTH / tokens_per_day * 1e6
 
 
 def monthly(a: Assumptions, nodes: int) -> Monthly:
@@ -249,17 +262,17 @@ def offers(
     An API price of the model comes before the market's level; input and output are priced apart where
     the list tells them apart.
     """
-    for rental in prices.rentals:
-        if rental.machine != machine.id and rental.machine not in like:
-            continue
+    exact = [r for r in prices.rentals if r.machine == machine.id]
+    for rental in exact or [r for r in prices.rentals if r.machine in like]:
         hour = convert(rental.price.value, rental.price.unit, currency, prices)
         yield Offer(
-            f"rent, {rental.term}: {rental.provider}",
+            f"rent {rental.term}, {rental.provider}",
             rental.term,
             nodes * hour * prices.hours_month.value,
             rental.commitment_months,
             rental.price.source,
             rental.price.verified,
+            rental.machine,
         )
     own = [api for api in prices.apis if api.model and api.model == tokens.model]
     for api in own or [api for api in prices.apis if not api.model]:
@@ -272,7 +285,7 @@ def offers(
             convert(given.value, given.unit, currency, prices) * tokens.given
             + convert(made.value, made.unit, currency, prices) * tokens.made
         ) / 1e6
-        yield Offer(f"API: {api.provider}", "api", day * DAYS_A_MONTH, 0, figure.source, figure.verified)
+        yield Offer(f"API, {api.provider}", "api", day * DAYS_A_MONTH, 0, figure.source, figure.verified)
 
 
 def break_even_month(a: Assumptions, nodes: int, other_month: float) -> int | None:

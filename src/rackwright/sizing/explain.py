@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from rackwright.catalog import Figure, Prices
+from rackwright.catalog import load_catalog
 from rackwright.engines import vllm
 from rackwright.fabric import addressing, qos
 from rackwright.plan.cost import Cost, Explanation
@@ -15,16 +14,17 @@ from rackwright.plan.fabric import Fabric
 from rackwright.plan.load import Load
 from rackwright.plan.pools import Pool
 from rackwright.sizing import estimate as model
-from rackwright.sizing import expectations, nodes, services
+from rackwright.sizing import expectations, explain_cost, nodes, services
+from rackwright.sizing.cost import Costing
+from rackwright.sizing.explained import GUIDE, OWN
+from rackwright.sizing.explained import cited as _cited
+from rackwright.sizing.explained import entry as _entry
 from rackwright.sizing.layout import SEQUENCE_STEP, TTFT_CUTOFF_MS, Chosen, Stand, batched_tokens
 from rackwright.sizing.load import Demand
 from rackwright.sizing.nodes import Placed
 
-Evidence = Literal["measured", "same-family", "extrapolated", "vendor", "assumed", "input"]
-GUIDE = "hardware-selection guide, May 2026"
 CHECKLIST = GUIDE + ", deployment checklist"
 ENGINE = "vLLM 0.33.0 behaviour"
-OWN = "design of this program"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Facts:
     pool: Pool
     deployment: Deployment
     cost: Cost
-    prices: Prices
+    costing: Costing
     load: Load
     slots: int
     load_s: float
@@ -70,36 +70,6 @@ def explanations(facts: Facts) -> tuple[Explanation, ...]:
     )
 
 
-def _entry(  # noqa: PLR0917 - a row of a table
-    path: str,
-    value: object,
-    formula: str,
-    inputs: Mapping[str, object],
-    source: str,
-    evidence: Evidence = "input",
-) -> Explanation:
-    return Explanation(
-        path=path,
-        value=_text(value),
-        formula=formula,
-        inputs={name: _text(item) for name, item in inputs.items()},
-        source=source,
-        evidence=evidence,
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Figure):
-        return f"{value.value:.10g} {value.unit}" + ("" if value.verified else " (unverified)")
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    return str(value)
-
-
-def _cited(figure: Figure) -> tuple[str, Evidence]:
-    return figure.source, "vendor" if figure.verified else "assumed"
-
-
 def _load(f: Facts) -> Iterator[Explanation]:
     users, load = f.stand.workload.users, f.load
     base = {
@@ -112,22 +82,22 @@ def _load(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "load.scenario_factor",
         load.scenario_factor,
-        "tokens relative to an interactive product",
-        {"users.scenario": users.scenario},
-        GUIDE,
+        "tokens relative to an interactive product; 1 with the scenario's own lengths",
+        {"users.scenario": users.scenario, "users.preset": users.preset},
+        load_catalog().scenario(users.scenario).factor.source,
     )
     yield _entry(
         "load.tokens_per_day",
         load.tokens_per_day,
         "dau × sessions × (input + output) × factor",
-        {**base, "input": users.input_per_session, "output": users.output_per_session},
+        {**base, "input": f.demand.input_tokens, "output": f.demand.output_tokens},
         GUIDE,
     )
     yield _entry(
         "load.output_tokens_per_day",
         load.output_tokens_per_day,
         "dau × sessions × output × factor",
-        {**base, "output": users.output_per_session},
+        {**base, "output": f.demand.output_tokens},
         GUIDE,
     )
     yield _entry(
@@ -141,7 +111,7 @@ def _load(f: Facts) -> Iterator[Explanation]:
         "load.peak_input_tok_s",
         load.peak_input_tok_s,
         "peak requests × input",
-        {"requests": load.peak_requests_per_s, "input": users.input_per_session},
+        {"requests": load.peak_requests_per_s, "input": f.demand.input_tokens},
         GUIDE,
     )
     yield _entry(
@@ -161,7 +131,7 @@ def _load(f: Facts) -> Iterator[Explanation]:
             "requests": load.peak_requests_per_s,
             "ttft_ms": at.ttft_ms,
             "tpot_ms": at.tpot_ms,
-            "output": users.output_per_session,
+            "output": f.demand.output_tokens,
         },
         "rate × latency (Little's law)",
         at.evidence,
@@ -718,55 +688,7 @@ def _services(f: Facts) -> Iterator[Explanation]:
 
 
 def _cost(f: Facts) -> Iterator[Explanation]:
-    prices, machine = f.prices, f.stand.machine
-    price = prices.machines[machine.id]
-    inputs = {"nodes": len(f.pool.nodes), "machine": f"{price.value:.10g} {price.unit}"}
-    if f.fabric is not None:
-        inputs["fabric a node"] = f"{prices.fabric_per_node.value:.10g} {prices.fabric_per_node.unit}"
-    yield _entry(
-        "cost.capex",
-        f.cost.capex.amount,
-        "nodes × (machine + share of the fabric)",
-        inputs,
-        price.source,
-        "vendor" if price.verified else "assumed",
-    )
-    yield _entry(
-        "cost.power_month",
-        f.cost.power_month.amount,
-        "nodes × (idle + utilisation × (full − idle)) × hours × price of a kWh",
-        {
-            "nodes": len(f.pool.nodes),
-            "idle": machine.idle,
-            "full": machine.full_load,
-            "utilisation": prices.utilisation,
-            "hours": prices.hours_month,
-            "electricity": prices.electricity,
-        },
-        prices.electricity.source,
-        "assumed",
-    )
-    yield _entry(
-        "cost.full_load_w",
-        f.cost.full_load_w,
-        "nodes × full load",
-        {"nodes": len(f.pool.nodes), "full load": machine.full_load},
-        *_cited(machine.full_load),
-    )
-    yield _entry(
-        "cost.electricity_per_kwh",
-        f.cost.electricity_per_kwh.amount,
-        "from the catalog",
-        {"electricity": prices.electricity},
-        *_cited(prices.electricity),
-    )
-    yield _entry(
-        "cost.currency_rate_cny_per_usd",
-        f.cost.currency_rate_cny_per_usd,
-        "from the catalog",
-        {"rate": prices.cny_per_usd},
-        *_cited(prices.cny_per_usd),
-    )
+    yield from explain_cost.explanations(f.cost, f.costing)
 
 
 def _expectations(f: Facts) -> Iterator[Explanation]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry
+from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, Prices
 from rackwright.errors import Problem, listing
 
 
 def problems(
-    machine: Machine | None, model: ModelEntry | None, engine: EngineEntry | None, catalog: Catalog
+    machine: Machine | None,
+    model: ModelEntry | None,
+    engine: EngineEntry | None,
+    prices: Prices,
+    catalog: Catalog,
 ) -> Iterator[Problem]:
     """What the catalog knows and no plan can use yet, or not together."""
     if engine is not None and not engine.launchable:
@@ -36,10 +40,12 @@ def problems(
             "choose a decoder-only model",
         )
     if machine is not None:
-        yield from _machine(machine, engine, catalog)
+        yield from _machine(machine, engine, prices, catalog)
 
 
-def _machine(machine: Machine, engine: EngineEntry | None, catalog: Catalog) -> Iterator[Problem]:
+def _machine(
+    machine: Machine, engine: EngineEntry | None, prices: Prices, catalog: Catalog
+) -> Iterator[Problem]:
     where, card = "hardware.machine", catalog.accelerator_of(machine)
     if engine is not None and (
         card.vendor not in engine.vendors or card.efficiency_key not in engine.efficiency
@@ -59,10 +65,10 @@ def _machine(machine: Machine, engine: EngineEntry | None, catalog: Catalog) -> 
             "a plan names every node and places ranks on it; domains over several nodes are not planned yet",
             "choose a machine of one node: rackwright catalog list machine",
         )
-    if machine.id not in catalog.prices["cn"].machines:
+    if machine.id not in prices.machines:
         yield Problem(
             where,
-            "must have a price in the price list that plans use (cn)",
+            f"must have a price in the price list of this site ({prices.id})",
             f"{machine.id} without one" + (f": {machine.no_price}" if machine.no_price else ""),
             "a plan without its cost would be compared with others as if it were free",
             "put your quotation into a price list of your own, with replaces: true",

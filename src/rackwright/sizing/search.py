@@ -16,15 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rackwright.catalog import Catalog, Machine, ModelEntry, Prices
+from rackwright.catalog import Catalog, Machine, ModelEntry
 from rackwright.errors import Infeasible, InputErrors, Problem, RackwrightError, listing
 from rackwright.plan import Plan
 from rackwright.plan.cost import Alternative, Alternatives
 from rackwright.sizing import economics
+from rackwright.sizing.cost import costing
 from rackwright.sizing.estimate import Evidence
 from rackwright.sizing.layout import Chosen, choose
 from rackwright.sizing.load import Demand, demand
 from rackwright.sizing.nodes import POWER_FACTOR
+from rackwright.sizing.pricing import Pricing, pricing
 from rackwright.sizing.size import size, stand_of
 from rackwright.workload import Objective, Workload
 
@@ -104,7 +106,7 @@ def search(workload: Workload, catalog: Catalog) -> Found:
         Infeasible: nothing stands; the constraint that binds the option that came nearest.
     """
     model = catalog.model(workload.model.id)
-    asked, prices = demand(workload), catalog.prices["cn"]
+    asked, priced = demand(workload), pricing(workload, catalog)
     options: list[Option] = []
     lost: list[Lost] = []
     wrong: list[InputErrors] = []
@@ -116,7 +118,7 @@ def search(workload: Workload, catalog: Catalog) -> Found:
             lost.append(Lost(machine.id, quantisation, *refused))
             continue
         try:
-            option = _sized(candidate, machine, quantisation, catalog, asked)
+            option = _sized(candidate, machine, quantisation, catalog, asked, priced)
         except Infeasible as error:
             lost.append(
                 Lost(machine.id, quantisation, error.constraint, error.best, _short(error), _stage(error))
@@ -126,7 +128,7 @@ def search(workload: Workload, catalog: Catalog) -> Found:
             wrong.append(error)
             lost.append(Lost(machine.id, quantisation, error.problems[0].where, "", _short(error), 0))
             continue
-        over = _over_budget(candidate, option, prices)
+        over = _over_budget(candidate, option, priced)
         if over is not None:
             lost.append(over)
             continue
@@ -235,15 +237,18 @@ def _beforehand(workload: Workload, machine: Machine, catalog: Catalog) -> tuple
     return None
 
 
-def _sized(
-    workload: Workload, machine: Machine, quantisation: str, catalog: Catalog, asked: Demand
+def _sized(  # noqa: PLR0917 - what one option is made of
+    workload: Workload,
+    machine: Machine,
+    quantisation: str,
+    catalog: Catalog,
+    asked: Demand,
+    priced: Pricing,
 ) -> Option:
-    chosen = choose(stand_of(workload, catalog), asked)
-    nodes = chosen.nodes + workload.hardware.spares
-    prices = catalog.prices["cn"]
-    joined = workload.hardware.fabric != "none"
-    a = economics.assumptions(machine, prices, workload.users.carried, "CNY", fabric=joined)
-    kwh_day = economics.power_month(a, nodes) / a.kwh / economics.DAYS_A_MONTH
+    stand = stand_of(workload, catalog)
+    chosen = choose(stand, asked)
+    costs = costing(stand, asked, chosen, priced, catalog)
+    nodes, a = costs.fleet.nodes(costs.users), costs.at
     return Option(
         workload=workload,
         machine=machine,
@@ -253,16 +258,16 @@ def _sized(
         capex=economics.capex(a, nodes),
         tco=economics.tco(a, nodes, a.depreciation_months),
         cost_per_million=economics.per_million(a, nodes, asked.tokens_per_day),
-        energy_kwh_per_million=kwh_day / asked.tokens_per_day * 1e6,
+        energy_kwh_per_million=economics.energy_per_million(a, nodes, asked.tokens_per_day),
         currency=a.currency,
     )
 
 
-def _over_budget(workload: Workload, option: Option, prices: Prices) -> Lost | None:
+def _over_budget(workload: Workload, option: Option, priced: Pricing) -> Lost | None:
     budget = workload.search.budget
     if budget is None:
         return None
-    limit = economics.convert(budget.amount, budget.currency, "CNY", prices)
+    limit = economics.convert(budget.amount, budget.currency, priced.currency, priced.prices)
     if option.capex <= limit:
         return None
     best = f"{option.capex:,.0f} {option.currency}"

@@ -37,8 +37,8 @@ from rackwright.plan.deployments import (
 )
 from rackwright.plan.fabric import Fabric
 from rackwright.sizing import cautions as warnings
-from rackwright.sizing import nodes, plannable, services
-from rackwright.sizing.cost import cost
+from rackwright.sizing import nodes, plannable, pricing, services
+from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.expectations import expectation
 from rackwright.sizing.explain import Facts, explanations
 from rackwright.sizing.layout import (
@@ -52,7 +52,7 @@ from rackwright.sizing.layout import (
     forced,
     without,
 )
-from rackwright.sizing.load import Demand, demand
+from rackwright.sizing.load import Demand, demand, lengths
 from rackwright.workload import Workload
 
 PLACEHOLDER = "sha256:" + "0" * 64
@@ -117,14 +117,15 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
     decided = _decide(stand)
     pool = _pool(decided)
     deployment = _deployment(decided)
-    spent = cost(stand.machine, catalog.prices["cn"], len(pool.nodes), fabric=decided.fabric is not None)
+    costs = costing(stand, decided.demand, decided.chosen, pricing.pricing(workload, catalog), catalog)
+    spent = cost(costs)
     weights = decided.candidate.shape.weights
     platform = services.platform(
         workload,
         catalog,
         multi_node=deployment.layout.nodes_per_replica > 1,
     )
-    sized = _sized(decided, catalog, spent, deployment)
+    sized = _sized(decided, catalog, costs, deployment)
     found = warnings.cautions(sized)
     _refuse_overrides(sized, found, catalog)
     return Plan(
@@ -143,7 +144,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
         expectations={pool.name: _expectation(decided, platform.driver_version)},
         cost=spent,
         cautions=found,
-        explanations=explanations(_facts(decided, catalog, pool, deployment, spent)),
+        explanations=explanations(_facts(decided, pool, deployment, spent, costs)),
     )
 
 
@@ -179,8 +180,8 @@ def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
         deployment = _deployment(decided)
     except (InputErrors, Infeasible):
         return set(warnings.CAUTIONS)
-    spent = cost(stand.machine, catalog.prices["cn"], len(decided.placed.names), fabric=bool(decided.fabric))
-    found = warnings.cautions(_sized(decided, catalog, spent, deployment))
+    costs = costing(stand, decided.demand, decided.chosen, pricing.pricing(stand.workload, catalog), catalog)
+    found = warnings.cautions(_sized(decided, catalog, costs, deployment))
     return {c.id for c in found if c.severity == "refuse"}
 
 
@@ -209,7 +210,9 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
         problems.extend(_model_problems(workload, model))
     problems.extend(warnings.suppress_problems(workload))
     problems.extend(_name_problems(workload, catalog))
-    problems.extend(plannable.problems(machine, model, engine, catalog))
+    problems.extend(pricing.problems(workload, catalog))
+    prices = pricing.pricing(workload, catalog).prices
+    problems.extend(plannable.problems(machine, model, engine, prices, catalog))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
@@ -317,7 +320,7 @@ def _model_problems(workload: Workload, model: ModelEntry) -> list[Problem]:
                 f"set it to {model.max_context.value:.0f} tokens or fewer",
             )
         )
-    needed = workload.users.input_per_session + workload.users.output_per_session
+    needed = sum(lengths(workload.users))
     if needed > workload.model.context:
         problems.append(
             Problem(
@@ -350,11 +353,12 @@ def _decide(stand: Stand) -> Decided:
 
 
 def _header(stand: Stand, catalog: Catalog) -> Header:
-    used = (stand.machine.id, stand.accelerator.id, stand.model.id, stand.engine.id, "cn", "kubernetes")
+    prices = pricing.pricing(stand.workload, catalog).prices.id
+    used = (stand.machine.id, stand.accelerator.id, stand.model.id, stand.engine.id, prices, "kubernetes")
     return Header(
         name=stand.workload.name,
         workload_digest=stand.workload.digest,
-        catalog_digest=catalog.digest_of(*used),
+        catalog_digest=catalog.digest_of(*used, stand.workload.users.scenario),
         generated_by=f"rackwright {__version__}",
     )
 
@@ -580,22 +584,22 @@ def _expectation(decided: Decided, driver: str) -> HostExpectation:
     )
 
 
-def _sized(decided: Decided, catalog: Catalog, spent: Cost, deployment: Deployment) -> warnings.Sized:
+def _sized(decided: Decided, catalog: Catalog, costs: Costing, deployment: Deployment) -> warnings.Sized:
     return warnings.Sized(
         stand=decided.stand,
         demand=decided.demand,
         chosen=decided.chosen,
         nodes=len(decided.placed.names),
         fabric=decided.fabric,
-        cost=spent,
-        prices=catalog.prices["cn"],
+        costing=costs,
         image_pinned=not deployment.engine.image.endswith(PLACEHOLDER),
         picker_pinned=catalog.platforms["kubernetes"].picker_verified,
         pod_memory_gib=deployment.resources.memory_gib,
+        load_s=decided.load_s,
     )
 
 
-def _facts(decided: Decided, catalog: Catalog, pool: Pool, deployment: Deployment, spent: Cost) -> Facts:
+def _facts(decided: Decided, pool: Pool, deployment: Deployment, spent: Cost, costs: Costing) -> Facts:
     return Facts(
         stand=decided.stand,
         demand=decided.demand,
@@ -605,7 +609,7 @@ def _facts(decided: Decided, catalog: Catalog, pool: Pool, deployment: Deploymen
         pool=pool,
         deployment=deployment,
         cost=spent,
-        prices=catalog.prices["cn"],
+        costing=costs,
         load=_load(decided),
         slots=decided.slots,
         load_s=decided.load_s,
