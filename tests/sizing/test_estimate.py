@@ -15,6 +15,7 @@ from rackwright.sizing.estimate import (
     experts_touched,
     memory,
 )
+from rackwright.sizing.evidence import interval
 
 CATALOG = load_catalog()
 
@@ -90,8 +91,6 @@ def test_eight_h200_with_deepseek_at_64_lie_in_the_measured_range() -> None:
 
 MEASURED = [
     # hardware, model, quantisation, kv, tp, in, out, concurrency, tok/s
-    ("h200-sxm", "deepseek-v3", "fp8", 16, 8, 1000, 1000, 256, 6381),
-    ("h200-sxm", "deepseek-v3", "fp8", 16, 8, 8000, 1000, 256, 2253),
     ("h200-sxm", "llama-3.3-70b-instruct", "fp8", 8, 1, 1024, 1024, 4, 184.8),
     ("h200-sxm", "llama-3.3-70b-instruct", "fp8", 8, 2, 1024, 1024, 64, 2771.5),
     ("h200-sxm", "llama-3.3-70b-instruct", "fp8", 8, 4, 1024, 1024, 4, 402.7),
@@ -109,6 +108,27 @@ def test_measured_rows_within_a_third(row: tuple[str, str, str, int, int, int, i
     gpu, model, quantisation, kv, tp, given, made, concurrency, measured = row
     at = estimate(shape(gpu, model, quantisation, tp, 1, kv), Point(given, made, concurrency))
     assert 0.67 <= at.output_tok_s / measured <= 1.5
+
+
+@pytest.mark.parametrize(("given", "measured"), [(1000, 6381), (8000, 2253)])
+def test_deepseek_at_256_is_reached_with_attention_in_parallel_by_data(given: int, measured: float) -> None:
+    """With TP 8 every rank holds the whole latent: 256 prompts of 8,000 tokens do not fit at a time."""
+    gpu, model = CATALOG.accelerators["h200-sxm"], CATALOG.models["deepseek-v3"]
+    eight = Shape(gpu, model, "fp8", CATALOG.engines["sglang"], 1, dp=8)
+    at = estimate(eight, Point(given, 1000, 256))
+    assert 0.67 <= at.output_tok_s / measured <= 1.5
+    split = estimate(shape("h200-sxm", "deepseek-v3"), Point(8000, 1000, 256))
+    assert split.ttft_ms > 30_000
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3", "qwen3-32b", "qwen3-235b-a22b", "llama-3.3-70b-instruct"])
+def test_more_clients_never_get_tokens_faster(model: str) -> None:
+    found = [
+        estimate(shape("h200-sxm", model), Point(1000, 500, n)) for n in (1, 2, 5, 16, 48, 100, 250, 700)
+    ]
+    assert [f.tpot_ms for f in found] == sorted(f.tpot_ms for f in found)
+    assert [f.ttft_ms for f in found] == sorted(f.ttft_ms for f in found)
+    assert [f.output_tok_s for f in found] == sorted(f.output_tok_s for f in found)
 
 
 def test_a_pro_6000_near_the_plausible_figure_at_batch_32() -> None:
@@ -136,4 +156,6 @@ def test_interval_holds_the_estimate_and_says_its_class() -> None:
     at = estimate(shape("h200-sxm", "kimi-k2-instruct", pp=2), Point(1400, 600, 100))
     assert at.low < at.output_tok_s < at.high
     assert at.evidence == "extrapolated"
-    assert at.low == pytest.approx(at.output_tok_s / 1.38)
+    low, high = interval("fixed_concurrency", "extrapolated")
+    assert at.low == pytest.approx(at.output_tok_s * low)
+    assert at.high == pytest.approx(at.output_tok_s * high)

@@ -47,9 +47,9 @@ def test_dev_fits_one_host_with_two_cards() -> None:
 
 def test_ten_thousand_users_on_deepseek_need_more_than_the_guides_one_node() -> None:
     plan = example("h200-10k")
-    assert len(plan.pools[0].nodes) == 6
+    assert len(plan.pools[0].nodes) == 11
     assert plan.pools[0].spares == 1
-    assert plan.deployments[0].layout.replicas == 5
+    assert plan.deployments[0].layout.replicas == 10
     said = next(c for c in plan.cautions if c.id == "guide-node-count")
     assert "7,500 tok/s of each" in said.text
 
@@ -170,7 +170,7 @@ def test_overrides_reach_the_command_line() -> None:
 
 
 def test_more_replicas_than_needed_are_honoured() -> None:
-    assert size(workload(overrides__replicas=7), CATALOG).deployments[0].layout.replicas == 7
+    assert size(workload(overrides__replicas=12), CATALOG).deployments[0].layout.replicas == 12
 
 
 def test_a_pinned_image_loses_the_caution() -> None:
@@ -229,12 +229,12 @@ def test_the_same_workload_gives_the_same_bytes(dau: int, model: str) -> None:
 
 
 def test_a_block_is_two_nodes_of_one_rack_and_every_replica_can_have_one() -> None:
-    """14 replicas of two nodes and one more while a rollout surges: 15 blocks on 30 nodes."""
+    """41 replicas of two nodes and one more while a rollout surges: 42 blocks on 84 nodes."""
     plan = example("roce-100k")
     blocks: dict[str | None, set[str]] = {}
     for node in plan.pools[0].nodes:
         blocks.setdefault(node.block, set()).add(node.rack)
-    assert len(blocks) == 15
+    assert len(blocks) == 42
     assert all(len(racks) == 1 for racks in blocks.values())
     assert plan.pools[0].nodes[0].block == plan.pools[0].nodes[1].block == "h200-b01"
 
@@ -242,5 +242,5 @@ def test_a_block_is_two_nodes_of_one_rack_and_every_replica_can_have_one() -> No
 def test_autoscaling_leaves_the_slot_that_a_rollout_needs() -> None:
     plan = example("roce-100k")
     scaling, rollout = plan.scaling[0], plan.deployments[0].rollout
-    assert (scaling.max_replicas, rollout.max_surge) == (14, 1)
+    assert (scaling.max_replicas, rollout.max_surge) == (41, 1)
     assert (scaling.max_replicas + rollout.max_surge) * 2 <= len(plan.pools[0].nodes)

@@ -404,7 +404,8 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
     at, shape, got = candidate.at, candidate.shape, f.deployment.estimate
     roofline = f"roofline with constants fitted to public measurements ({at.evidence})"
     base = {"concurrency": at.concurrency, "input": f.demand.input_tokens, "output": f.demand.output_tokens}
-    low, high = model.INTERVAL[at.evidence]
+    low, high = at.low / at.output_tok_s, at.high / at.output_tok_s
+    constants = model.constants_for(shape)
     yield _entry(
         f"{where}.output_tok_s",
         got.output_tok_s,
@@ -427,16 +428,26 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.tpot_ms",
         got.tpot_ms,
-        "decode step + concurrency × prefill of a prompt / output",
-        {**base, "decode step ms": step, "share of prefill": at.prefill_share},
+        "decode step + share × concurrency × prefill of a prompt / output",
+        {
+            **base,
+            "decode step ms": step,
+            "share": constants.interleaved,
+            "share of prefill": at.prefill_share,
+        },
         roofline,
         at.evidence,
     )
     yield _entry(
         f"{where}.ttft_ms",
         got.ttft_ms,
-        "factor × (prefill alone + one step + wait behind other prompts)",
-        {**base, "factor": f.stand.engine.ttft_factor},
+        "start + half a step + factor × prefill alone + share of the other requests' prompts",
+        {
+            **base,
+            "start ms": constants.first * 1e3,
+            "factor": constants.alone,
+            "share": constants.behind_clients,
+        },
         roofline + "; rough under load",
         "assumed",
     )
@@ -444,7 +455,7 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
         f"{where}.prefill_tok_s",
         got.prefill_tok_s,
         "input / (2 × active parameters × input + attention) × FLOP/s × efficiency × GPUs",
-        {"active": shape.model.active, "gpus": shape.gpus},
+        {"active": shape.model.active, "gpus": shape.gpus, "efficiency": constants.prefill_flops},
         roofline,
         at.evidence,
     )

@@ -1,0 +1,1 @@
+"""Fits the estimator's constants to public measurements: see README.md."""
