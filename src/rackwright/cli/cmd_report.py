@@ -1,6 +1,7 @@
-"""Show the results of a run as one HTML page, or in another form.
+"""Show the results of a run as one HTML page, or in another form; or a plan's sizing.
 
-RESULTS is the results.json of a run, or the results.jsonl that one leaves which was killed.
+RESULTS is the results.json of a run, or the results.jsonl that one leaves which was killed. With --sizing the
+report is of a plan instead: its load, memory, cost and cautions, with charts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     help=__doc__,
     epilog="Exit status: 0 written (whatever the verdict), 2 the results or the plan cannot be read.",
 )
-@click.argument("results", metavar="RESULTS", type=click.Path(path_type=Path))
+@click.argument("results", metavar="[RESULTS]", type=click.Path(path_type=Path), required=False)
+@click.option("--sizing", type=click.Path(path_type=Path), help="A plan, instead of results.")
 @click.option(
     "--plan", "plan_file", type=click.Path(path_type=Path), help="Plan of the run: adds racks and power."
 )
@@ -42,7 +44,22 @@ if TYPE_CHECKING:
     help="The form. prometheus is a textfile of node-exporter, slack the body of a webhook.",
 )
 @click.option("--markdown", is_flag=True, help="The same as --as markdown.")
-def command(results: Path, plan_file: Path | None, output: Path | None, form: str, markdown: bool) -> None:
+def command(  # noqa: PLR0917 - options of the command line
+    results: Path | None,
+    sizing: Path | None,
+    plan_file: Path | None,
+    output: Path | None,
+    form: str,
+    markdown: bool,
+) -> None:
+    if (results is None) == (sizing is None):
+        raise click.UsageError("give RESULTS, or --sizing PLAN")
+    if sizing is not None:
+        if form != "html" or markdown or plan_file is not None:
+            raise click.UsageError("--sizing is one HTML page: leave --as, --markdown and --plan out")
+        _sizing(sizing, output or sizing.with_suffix(".html"))
+        return
+    assert results is not None
     from checks import registry
     from checks.report import html
     from checks.report.outputs import OUTPUTS
@@ -60,6 +77,15 @@ def command(results: Path, plan_file: Path | None, output: Path | None, form: st
             say(text, newline=False)
             return
         write_whole(output, text)
+    click.echo(f"wrote {output}", err=True)
+
+
+def _sizing(plan: Path, output: Path) -> None:
+    from rackwright.catalog import load_catalog
+    from rackwright.plan import load_plan
+    from rackwright.report.sizing import page
+
+    write_whole(output, page(load_plan(plan), load_catalog()))
     click.echo(f"wrote {output}", err=True)
 
 

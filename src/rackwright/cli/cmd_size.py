@@ -10,10 +10,10 @@ from shlex import quote
 
 import click
 
-from rackwright.catalog import load_catalog
+from rackwright.catalog import Catalog, load_catalog
 from rackwright.cli.messages import located
 from rackwright.errors import CannotRun, Problem, RackwrightError
-from rackwright.files import say
+from rackwright.files import say, write_whole
 from rackwright.plan import Cost, Plan, save_plan
 from rackwright.plan.cost import Way
 from rackwright.sizing.search import plan_of
@@ -28,8 +28,9 @@ from rackwright.yamlio import load_yaml
 )
 @click.argument("workload", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan here.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report here, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON instead of the summary.")
-def command(workload: Path, output: Path | None, as_json: bool) -> None:
+def command(workload: Path, output: Path | None, html: Path | None, as_json: bool) -> None:
     asked = load_workload(workload)
     if output is not None:
         _keep_others(output)
@@ -38,12 +39,21 @@ def command(workload: Path, output: Path | None, as_json: bool) -> None:
         plan = plan_of(asked, catalog)
     except RackwrightError as error:
         raise located(error, load_yaml(workload)) from None
+    page = _page(plan, catalog) if html is not None else None
     if output is not None:
         save_plan(plan, output)
+    if html is not None and page is not None:
+        write_whole(html, page)
     if as_json:
         say(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
         return
     say("\n".join(summary(plan, workload, output)))
+
+
+def _page(plan: Plan, catalog: Catalog) -> str:
+    from rackwright.report.sizing import page
+
+    return page(plan, catalog)
 
 
 def _keep_others(output: Path) -> None:
