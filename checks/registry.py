@@ -51,6 +51,35 @@ class Command:
     variables: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Fix:
+    """A remedy as data, so that the program may apply it.
+
+    ``{name}`` in a command is filled with a value of the plan, as one word of the shell; ``{was}`` in
+    ``inverse`` with what ``before`` had printed. All of it is POSIX sh, run by root.
+
+    Attributes:
+        commands: what mends it. Empty where only a person can; ``reboot`` then says what that needs.
+        before: prints the state that ``commands`` change.
+        inverse: restores that state.
+        values: names and the expectations they are read from; of a list the first, all where ``*`` leads.
+        only: an expectation and the value at which ``commands`` are right.
+        reboot: it holds only after a reboot, so it is never applied to a host that serves.
+    """
+
+    commands: tuple[str, ...] = ()
+    before: str = ""
+    inverse: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+    only: tuple[str, Any] | None = None
+    reboot: bool = False
+
+    @property
+    def safe(self) -> bool:
+        """Whether it may be applied while the host serves, and taken back."""
+        return bool(self.commands and self.before and self.inverse) and not self.reboot
+
+
 Judge = Callable[..., Outcome]
 
 
@@ -73,6 +102,7 @@ class Check:
     area: str = ""
     ids: tuple[str, ...] = ()
     """Line ids of the source checklist that it covers."""
+    fix: Fix | None = None
 
 
 class RegistryError(Exception):
@@ -96,6 +126,7 @@ def check(
     tier: int = 0,
     scope: Scope = Scope.HOST,
     ids: Sequence[str] = (),
+    fix: Fix | None = None,
 ) -> Callable[[Judge], Judge]:
     """Register the decorated judge; its docstring is the check's *why*.
 
@@ -111,6 +142,8 @@ def check(
                 raise RegistryError(f"check {id}: {name} is empty")
         if not _ID.match(id):
             raise RegistryError(f"check {id}: an id is <area>-<word>, lower case")
+        if fix is not None and not (fix.safe or fix.reboot):
+            raise RegistryError(f"check {id}: a fix has commands, before and inverse, or needs a reboot")
         if id in CHECKS:
             raise RegistryError(f"check {id}: registered twice")
         for command in commands:
@@ -134,6 +167,7 @@ def check(
             judge=judge,
             area=id.partition("-")[0],
             ids=tuple(ids),
+            fix=fix,
         )
         return judge
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from checks import fixes
 from checks.areas._load import IDLE_PERCENT, load_of, utilisation
 from checks.areas._read import (
     COUNT,
@@ -174,6 +175,7 @@ _DEAD_DRIVER = re.compile(r"version mismatch|couldn't communicate|Failed to init
     reversible=False,
     source="deployment checklist, system: driver ≥ 560; azhpc-images#86 (driver and fabric manager drift)",
     ids=["S3"],
+    fix=fixes.REBOOT,
 )
 def driver(view: HostView, want: str, context: Context) -> Outcome:
     """The engine's CUDA needs at least this driver; a library that is newer than the loaded module fails on
@@ -256,6 +258,7 @@ def cudnn(view: HostView, want: str) -> Outcome:
     reversible=True,
     source="deployment checklist, hardware: ECC on (off by default on workstation cards); gpud#86",
     ids=["H5"],
+    fix=fixes.REBOOT,
 )
 def ecc(view: HostView, want: bool) -> Outcome:
     """Without ECC a flipped bit in the weights or the KV cache gives wrong answers and no error."""
@@ -360,6 +363,7 @@ def remap(view: HostView, _want: str) -> Outcome:
     reversible=True,
     source="deployment checklist, system: nvidia-persistenced running, persistence mode on",
     ids=["S6", "S7"],
+    fix=fixes.PERSISTENCE,
 )
 def persistence(view: HostView, want: bool) -> Outcome:
     """Without it the driver unloads when nobody uses the GPU: seconds of start-up on each first call, and
@@ -444,6 +448,7 @@ def mps(view: HostView, want: bool) -> Outcome:
     "  # WATTS: the plan's expectations.<pool>.gpu.power_limit_w; it is lost at reboot unless a unit sets it",
     reversible=True,
     source="deployment checklist, hardware: full-load power; the rack's budget was derived from this limit",
+    fix=fixes.POWER_LIMIT,
 )
 def power_limit(view: HostView, want: float) -> Outcome:
     """A lower limit costs throughput that the plan counts on; a higher one breaks the rack's power budget."""
@@ -650,6 +655,7 @@ def _apps(view: HostView) -> list[dict[str, str]]:
     "  # reseat the card or riser, set the slot's speed in the BIOS, reboot",
     reversible=False,
     source="rtx6kpro#88, nvtop#6, open-gpu-kernel-modules#1010 (idle links drop to Gen1: no fault)",
+    fix=fixes.REBOOT,
 )
 def pcie(view: HostView, want: int, context: Context) -> Outcome:
     """A link that trained narrow or slow halves the speed at which weights load and KV caches move, and no

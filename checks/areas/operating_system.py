@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checks import fixes
 from checks.areas._read import Context, absent, applies, fault, is_number, leaf, paths, verdict
 from checks.commands import CMDLINE, CPUIDLE, GOVERNORS, LSCPU, MEMINFO, NUMA_BALANCING, SWAPS, THP
 from checks.registry import check
@@ -21,6 +22,7 @@ from rackwright.verdict import Outcome, Severity, failed, passed
     reversible=True,
     source="deployment checklist, system: transparent huge pages off; node-scraper and CVS check the same",
     ids=["S5"],
+    fix=fixes.THP,
 )
 def transparent_huge_pages(view: HostView, want: tuple[str, ...]) -> Outcome:
     """With huge pages always on, the kernel stops the engine's threads to compact memory: latency spikes
@@ -43,6 +45,7 @@ def transparent_huge_pages(view: HostView, want: tuple[str, ...]) -> Outcome:
     reversible=True,
     source="deployment checklist, system: CPU C-states off",
     ids=["S4"],
+    fix=fixes.IDLE_STATES,
 )
 def idle_states(view: HostView, want: tuple[str, ...]) -> Outcome:
     """A core that wakes from a deep idle state delays each kernel launch and each network completion; at
@@ -72,6 +75,7 @@ def idle_states(view: HostView, want: tuple[str, ...]) -> Outcome:
     "  # lasting: sudo tuned-adm profile throughput-performance",
     reversible=True,
     source="oci-hpc (CPU profile performance); with amd-pstate-epp its preference counts",
+    fix=fixes.GOVERNOR,
 )
 def governor(view: HostView, want: str) -> Outcome:
     """A saving governor lets the cores that feed the GPUs run at a fraction of their clock at each start."""
@@ -107,6 +111,7 @@ def governor(view: HostView, want: str) -> Outcome:
     remedy="sudo swapoff -a && sudo sed -i.bak '/\\sswap\\s/s/^/#/' /etc/fstab",
     reversible=True,
     source="azurehpc NHC and imbue check for none; kubelet refuses to start with swap on",
+    fix=fixes.SWAP,
 )
 def swap(view: HostView, want: bool) -> Outcome:
     """An engine whose pinned host memory is pushed out stalls for seconds; without swap it is killed at once
@@ -128,6 +133,7 @@ def swap(view: HostView, want: bool) -> Outcome:
     "  # numa=off: take it from the kernel command line; node count: BIOS setting NPS or SNC; then reboot",
     reversible=True,
     source="deepops, CVS; seen in the field: two hosts of three booted with numa=off",
+    fix=fixes.NUMA_BALANCING,
 )
 def numa(view: HostView, want: int, context: Context) -> Outcome:
     """With NUMA switched off in the kernel every GPU looks near to every core, and half of the traffic
@@ -169,6 +175,7 @@ def _has(value: object, word: str) -> bool:
     "  # exchange or reseat the module that is missing, reboot",
     reversible=False,
     source="azurehpc NHC (± 5 %), gcm",
+    fix=fixes.REBOOT,
 )
 def memory(view: HostView, want: float, context: Context) -> Outcome:
     """A module that the BIOS mapped out takes a channel with it: less memory for the KV tier, and less
@@ -194,6 +201,7 @@ def memory(view: HostView, want: float, context: Context) -> Outcome:
     " && sudo update-grub && sudo reboot",
     reversible=True,
     source="nccl#304, nccl#606: translation on the path between GPU and NIC halves or stops peer-to-peer",
+    fix=fixes.REBOOT,
 )
 def iommu(view: HostView, want: str) -> Outcome:
     """With full translation every transfer between GPU and NIC is remapped at the root complex."""

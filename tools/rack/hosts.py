@@ -23,6 +23,7 @@ from tools.rack.state import HostState, ToolFault
 
 INSIDE = "/run/rack"
 USER = "ops"
+THP = "kernel/mm/transparent_hugepage/enabled"
 FLOOD_BYTES = 100_000_000
 UNKNOWN_RC = 97
 SLOW_S = 11
@@ -85,6 +86,7 @@ def write(
     _sync(directory / "sys", {k[4:]: v for k, v in tree.items() if k.startswith("/sys/")})
     real: Tree = {f"/{name}": Link(f"{INSIDE}/base/proc/{name}") for name in REAL_PROC}
     _sync(directory / "proc", {k[5:]: v for k, v in tree.items() if k.startswith("/proc/")} | real)
+    (directory / "sys" / THP).chmod(0o666)  # the simulated root is none; its tee asks for sudo
     etc = {k[4:]: v for k, v in tree.items() if k.startswith("/etc/")} | _accounts(state)
     _sync(directory / "etc", etc)
     (directory / "etc/shadow").chmod(0o600)
@@ -214,6 +216,7 @@ def _write_tools(directory: Path, state: HostState, tools: Iterable[str]) -> Non
         scripts[tool] = _shim(tool, found, outputs, state)
     scripts["sudo"] = _SUDO if state.login.sudo else _NO_SUDO
     scripts["id"] = _ID
+    scripts["tee"] = _TEE
     for fault in state.tool_faults:
         if fault.how == "missing":
             scripts.pop(fault.tool, None)
@@ -345,6 +348,24 @@ case "$*" in
   *) exec {INSIDE}/base/bin/id "$@" ;;
 esac
 """
+
+
+_TEE = f"""#!/bin/sh
+case "$*" in
+  /sys/{THP})
+    [ "$RACK_ROOT" ] || {{ echo "tee: $1: Permission denied" >&2; exit 1; }}
+    read -r w
+    case $w in
+      always) echo "[always] madvise never" ;;
+      madvise) echo "always [madvise] never" ;;
+      never) echo "always madvise [never]" ;;
+      *) echo "tee: $1: Invalid argument" >&2; exit 1 ;;
+    esac >"$1"
+    echo "$w" ;;
+  *) exec {INSIDE}/base/bin/tee "$@" ;;
+esac
+"""
+"""What the kernel makes of a word written to the switch of transparent huge pages."""
 
 
 def _misbehaving(fault: ToolFault) -> str:
