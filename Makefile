@@ -57,6 +57,7 @@ down: $(STAMP) ## pulumi destroy; protected objects stay and are named
 docs: $(STAMP) ## regenerate the pages that the program prints
 	$(PY) -m rackwright schema --write docs/schemas
 	$(PY) -m rackwright checklist --markdown > docs/checks.md
+	$(PY) -m rackwright tiers --markdown > docs/tiers.md
 
 bench: $(STAMP) ## benchmarks, side by side; medians of 3
 	$(PY) -m benchmarks.preflight
