@@ -17,7 +17,9 @@ import pytest
 from checks import registry
 from checks.explain import explain, headline, warnings
 from checks.local_hosts import InventoryHosts
+from checks.local_results import local_result
 from checks.registry import Scope
+from checks.report import html
 from checks.report.findings import waiver_text
 from checks.report.text import clean
 from checks.session import Session, Subject, first_items
@@ -47,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--known-hosts", metavar="FILE", help="host keys, instead of your own known_hosts")
     group.addoption("--forks", type=int, default=32, metavar="N", help="hosts at a time (default 32)")
     group.addoption("--captures", metavar="DIR", help="judge kept captures; no host is contacted")
-    group.addoption("--results", metavar="DIR", help="write results.json there")
+    group.addoption("--results", metavar="DIR", help="write results.json and report.html there")
     group.addoption("--waivers", metavar="FILE", help="findings that somebody accepts until a day (xfail)")
 
 
@@ -69,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "://" in hosts and not Path(hosts).exists():
         config.stash[FOREIGN] = True
         return
+    config.addinivalue_line("markers", "severity(word): how much a failure of your own test weighs")
     config.stash[SESSION] = _session(config, _inventory_path(hosts))
     config.option.hosts = None
     config.pluginmanager.register(InventoryHosts(config.stash[SESSION], config), "rackwright-hosts")
@@ -249,6 +252,10 @@ def pytest_runtest_makereport(
     result = item.stash.get(RESULT, None)
     if result is not None and (report.when == "call" or (report.when == "setup" and not report.passed)):
         report.rackwright = result.model_dump(mode="json")  # type: ignore[attr-defined]
+    elif result is None and SESSION in item.config.stash and _subject(item) is None:
+        found = local_result(item, report)
+        if found is not None:
+            report.rackwright = found.model_dump(mode="json")  # type: ignore[attr-defined]
     if item.stash.get(LOST, False) and report.skipped:
         report.rackwright_lost = True  # type: ignore[attr-defined]
     return report
@@ -292,8 +299,9 @@ class _Collector:
         directory = self._config.option.results
         if not directory or not self._run.results:
             return None
-        path = Path(directory) / "results.json"
-        self._run.report().write(path)
+        path, results = Path(directory) / "results.json", self._run.report()
+        results.write(path)
+        html.write(results, self._run.registry, self._run.plan, path.with_name("report.html"))
         return path
 
 

@@ -148,6 +148,7 @@ class Session:
                 per_host[subject.name] = per_host.get(subject.name, 0) + 1
         hosts = [s.name for s in self.selected if s.check.scope is Scope.HOST]
         hosts = hosts or [h.name for h in self._hosts().hosts]
+        hosts += [r.subject for r in self.results if r.scope == "host"]
         reported = {(r.check, r.subject) for r in self.results}
         asked = {(s.check.id, s.name) for s in self.selected if s.name not in dead}
         return Results(

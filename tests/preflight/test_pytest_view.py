@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from rackwright.verdict import Results
+from tests.golden import REPOSITORY
 from tests.preflight.lab import Lab, outcomes
 from tests.preflight.servers import Farm, needs_sshd
 
@@ -252,3 +256,60 @@ def test_own_tests_run_over_the_same_connections(real: Lab, own_test: Path) -> N
     assert re.search(r"test_root\[gpu-02\] PASSED", done.stdout)
     assert "gpu-03 not reached: connection refused" in done.stdout
     assert done.returncode == 1
+
+
+OWN = '''
+import pytest
+
+def test_root_is_there(host):
+    """The root directory is there."""
+    assert host.file("/").is_directory
+
+def test_nothing_runs(host):
+    assert host.run("echo 3 --api-token hunter2-hunter2; exit 3").stdout == "0"
+
+@pytest.mark.severity("warn")
+def test_who(host):
+    assert host.check_output("echo jane") == ""
+
+def test_elsewhere():
+    pytest.skip("no proxy here")
+'''
+
+
+@pytest.mark.rack
+@needs_sshd
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "two workers"])
+def test_own_tests_land_in_the_same_report(real: Lab, workers: list[str], tmp_path: Path) -> None:
+    """A file that is dropped into checks/local/, of a copy: no other run meets it there."""
+    shutil.copytree(REPOSITORY / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    own = tmp_path / "checks" / "local" / "test_own.py"
+    own.write_text(OWN)
+    argv = ["checks", "--hosts", str(real.inventory), *workers, "-q", f"--results={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *argv, "-k", "os-thp or reach or own"],
+        cwd=tmp_path, env={**real.environment(), "PYTHONPATH": f"{tmp_path}:{REPOSITORY / 'src'}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    text = (tmp_path / "results.json").read_text()
+    results = json.loads(text)
+    name = f"local-{own.stem.removeprefix('test_').replace('_', '-')}"
+    found = {(r["check"].removeprefix(name), r["subject"]): r for r in results["results"]}
+    assert {key: r["status"] for key, r in found.items() if key[0].startswith("-")} == {
+        ("-root-is-there", "gpu-01"): "pass", ("-root-is-there", "gpu-02"): "pass",
+        ("-root-is-there", "gpu-03"): "error", ("-nothing-runs", "gpu-01"): "fail",
+        ("-nothing-runs", "gpu-02"): "fail", ("-nothing-runs", "gpu-03"): "error",
+        ("-who", "gpu-01"): "warn", ("-who", "gpu-02"): "warn", ("-who", "gpu-03"): "error",
+        ("-elsewhere", "local"): "not-applicable",
+    }  # fmt: skip
+    assert found["os-thp", "gpu-01"]["status"] == "pass"
+    assert found["-root-is-there", "gpu-01"]["title"] == "The root directory is there."
+    assert found["-who", "gpu-01"]["severity"] == "warn"
+    assert "not reached: connection refused" in found["-root-is-there", "gpu-03"]["message"]
+    failure = found["-nothing-runs", "gpu-02"]
+    assert "assert" in failure["message"] and "== '0'" in failure["evidence"][0]["excerpt"]
+    page = (tmp_path / "report.html").read_text()
+    assert f"{name}-nothing-runs" in page and "The root directory is there." in page
+    assert "hunter2-hunter2" not in text + page
