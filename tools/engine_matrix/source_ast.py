@@ -27,6 +27,10 @@ METRIC_ATTRIBUTES = {
     "_gauge_cls": "gauge",
     "_histogram_cls": "histogram",
     "_summary_cls": "summary",
+    "_create_counter": "counter",
+    "_create_dynamic_gauge": "gauge",
+    "_create_gauge": "gauge",
+    "_create_histogram": "histogram",
 }
 # Declared in a table first and turned into metrics by a loop; labels come on top of the engine's own.
 METADATA_SUFFIXES = {

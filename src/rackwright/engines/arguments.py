@@ -188,7 +188,7 @@ class _ArgChecker:
             "unknown-flag",
             f"{self.matrix.engine} {self.matrix.version} must know the flag",
             shown,
-            str(dead) if dead else closest(key, known),
+            str(dead) if dead else self.matrix.removed.get(key) or closest(key, known),
         )
         return None
 
@@ -300,7 +300,10 @@ class _ArgChecker:
             off = stray.lower() in {"false", "0", "no", "off"}
             hint = f"write {seen.option} alone"
             if off and seen.option == seen.flag.name:
-                negative = next(iter(seen.flag.negatives), None)
+                # The form with --no- is the older one, which neighbouring releases take too.
+                negative = min(
+                    seen.flag.negatives, key=lambda name: not name.startswith("--no-"), default=None
+                )
                 hint = f"leave {seen.option} out" + (f", or write {negative}" if negative else "")
             self._report(
                 seen.token,

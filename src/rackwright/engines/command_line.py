@@ -16,6 +16,7 @@ from rackwright.engines.matrix_data import (
     ArgProblem,
     closest,
     engines,
+    known_by_successors,
     load_matrix,
     successors,
     versions,
@@ -83,6 +84,8 @@ def recognise(words: Sequence[str]) -> Line | None:
     for engine in engines():
         if name in successors(engine, "programs"):
             return Line(engine, variables, name, tuple(rest[1:]))
+    if name in known_by_successors():
+        return Line(name, variables, name, tuple(rest[1:]))
     return None
 
 
@@ -107,6 +110,15 @@ def _engine_of_module(module: str) -> str | None:
     return None
 
 
+def as_engine(words: Sequence[str], engine: str) -> Line:
+    """A command line judged as ``engine``; arguments alone are taken as those after its command."""
+    line = recognise(words)
+    if line is not None and line.engine == engine:
+        return line
+    variables, rest = _without_variables(words)
+    return Line(engine, variables, "", tuple(rest))
+
+
 def must_recognise(words: Sequence[str]) -> Line:
     """`recognise`, or `InputErrors` that names what is known."""
     line = recognise(words)
@@ -125,13 +137,34 @@ def must_recognise(words: Sequence[str]) -> Line:
 
 
 def check_line(line: Line, version: str) -> list[ArgProblem]:
-    """Problems of a command line: its variables, its program and its arguments, in that order."""
+    """Problems of a command line: its variables, its program and its arguments, in that order.
+
+    Of a program without a matrix only flags that are known to be gone are judged, which is said.
+    """
+    if line.engine in known_by_successors():
+        return _known_gone(line)
     problems = [
         ArgProblem(item.name, item.rule, item.found, item.successor_or_hint, item.severity, item.kind)
         for item in check_env(line.engine, version, line.variables)
     ]
     problems += _program_problems(line, version)
     return problems + check_args(line.engine, version, line.arguments)
+
+
+def _known_gone(line: Line) -> list[ArgProblem]:
+    dead = successors(line.engine, "flags")
+    flags = [word.partition("=")[0] for word in line.arguments if word.startswith("-")]
+    found = [
+        ArgProblem(flag, f"{line.engine} must know the flag", flag, str(dead[flag]), kind="unknown-flag")
+        for flag in dict.fromkeys(flags)
+        if flag in dead
+    ]
+    rest = [flag for flag in flags if flag not in dead]
+    if rest:
+        rule = f"a flag should be checked: of {line.engine} only some that are gone are known"
+        hint = f"ask the program itself: {line.engine} --help"
+        found.append(ArgProblem(line.engine, rule, listing(rest), hint, "warn", "not-checked"))
+    return found
 
 
 def _program_problems(line: Line, version: str) -> list[ArgProblem]:
@@ -162,8 +195,4 @@ def _program_problems(line: Line, version: str) -> list[ArgProblem]:
 
 def check_command(engine: str, version: str, words: Sequence[str]) -> list[ArgProblem]:
     """Problems of a whole command as ``engine``; arguments alone are taken as those after its command."""
-    line = recognise(words)
-    if line is None or line.engine != engine:
-        variables, rest = _without_variables(words)
-        line = Line(engine, variables, "", tuple(rest))
-    return check_line(line, version)
+    return check_line(as_engine(words, engine), version)

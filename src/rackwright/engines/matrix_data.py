@@ -116,7 +116,10 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @dataclass(frozen=True)
 class Matrix:
-    """Everything known about one engine version."""
+    """Everything known about one engine version.
+
+    ``removed``: options that the parser still knows only to refuse them, with what it says.
+    """
 
     engine: str
     version: str
@@ -131,6 +134,7 @@ class Matrix:
     metrics: tuple[Metric, ...]
     metric_prefix: str
     entrypoints: tuple[str, ...]
+    removed: Mapping[str, str]
 
     @cached_property
     def options(self) -> Mapping[str, Flag]:
@@ -248,7 +252,8 @@ def versions(engine: str) -> tuple[str, ...]:
 def load_matrix(engine: str, version: str) -> Matrix:
     """The matrix of an engine version; `InputErrors` when the catalog has none."""
     if (engine, version) not in _known():
-        names = [f"{name} {number}" for name, number in _known()]
+        names = [f"{engine} {number}" for number in reversed(versions(engine))]
+        names = names or [f"{name} {versions(name)[-1]}" for name in engines()]
         raise InputErrors(
             Problem(
                 where="engine",
@@ -282,6 +287,7 @@ def load_matrix(engine: str, version: str) -> Matrix:
         ),
         metric_prefix=data["metric_prefix"],
         entrypoints=tuple(data["entrypoints"]),
+        removed=data.get("removed", {}),
     )
 
 
@@ -312,6 +318,11 @@ def _successor_tables() -> Mapping[str, Mapping[str, Mapping[str, Successor]]]:
         }
         for engine, tables in data["engines"].items()
     }
+
+
+def known_by_successors() -> tuple[str, ...]:
+    """Programs without a matrix of whose flags only some that are gone are known."""
+    return tuple(sorted(set(_successor_tables()) - set(engines())))
 
 
 def successors(engine: str, table: str) -> Mapping[str, Successor]:

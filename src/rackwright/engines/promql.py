@@ -12,10 +12,12 @@ from rackwright.engines.matrix_data import (
     PromqlProblem,
     Successor,
     closest,
+    engines,
     load_matrix,
     successors,
+    versions,
 )
-from rackwright.errors import listing
+from rackwright.errors import InputErrors, Problem, listing
 
 # Labels that Prometheus and the Kubernetes service discovery put on every scraped series.
 TARGET_LABELS = frozenset(
@@ -26,6 +28,29 @@ TARGET_LABELS = frozenset(
 def metric_names(engine: str, version: str) -> frozenset[str]:
     """Every series name that the version can expose: with _total, _bucket, _sum and _count."""
     return frozenset(load_matrix(engine, version).samples)
+
+
+def engine_of(queries: Sequence[str]) -> str:
+    """The engine whose prefix names in ``queries`` have.
+
+    Raises:
+        InputErrors: none has one, or there are several.
+    """
+    prefixes = {load_matrix(engine, versions(engine)[-1]).metric_prefix: engine for engine in engines()}
+    found = sorted(
+        {engine for prefix, engine in prefixes.items() if any(prefix in query for query in queries)}
+    )
+    if len(found) == 1:
+        return found[0]
+    raise InputErrors(
+        Problem(
+            "query",
+            "must hold metrics of one engine",
+            listing(found) or "none",
+            "each engine has its own names",
+            f"name the engine with --engine; known prefixes: {listing(sorted(prefixes))}",
+        )
+    )
 
 
 _TOKEN = re.compile(
