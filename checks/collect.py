@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from checks.capture import CommandOutput
+from checks.hidden import without_secrets
 from checks.registry import Check, Command, expectation
 from rackwright.plan.base import NotApplicable
 
@@ -236,6 +237,8 @@ $*"
 }
 rw_flush() {
   [ $rw_c -gt 0 ] || return 0
+  printf '%04096d' 0 >probe 2>/dev/null
+  if [ -s probe ]; then : >probe; else rw_say full; fi
   printf '\n@rw %s frame %s %s%s\n' "$rw_n" $rw_c $rw_m "$rw_b"
   if [ $rw_m -gt 0 ]; then
     wc -c $rw_f
@@ -426,6 +429,7 @@ exit 0
 _NOTES = {
     "late": "not started: the time allowed for the host was used up",
     "hung": "not started: {tool} did not answer an earlier call",
+    "full": "not kept whole: no space is left where the host keeps outputs (/dev/shm or /tmp)",
 }
 
 
@@ -439,6 +443,7 @@ class Reader:
     ended: bool = False
     fatal: str = ""
     _pending: bytearray = field(default_factory=bytearray)
+    _full: bool = False
 
     def __post_init__(self) -> None:
         self._mark = f"\n@rw {self.nonce} ".encode()
@@ -480,6 +485,7 @@ class Reader:
             self.fatal = " ".join(words[1:])
             return False
         if kind != "frame":
+            self._full = kind == "full"
             del self._pending[: line_end + 1]
             return True
         try:
@@ -519,6 +525,7 @@ class Reader:
         index, word, rc, ms = words
         command = self.script.commands[int(index)]
         out, err = contents.get(f"{index}.o", b""), contents.get(f"{index}.e", b"")
+        word = "full" if word == "done" and self._full else word
         note = _NOTES.get(word, "").format(tool=tool_of(command))
         self.outputs[command.key] = CommandOutput(
             key=command.key,
@@ -526,13 +533,13 @@ class Reader:
             state=_state(word, rc, max(len(out), len(err)), command),
             rc=int(rc) if rc != "-" else None,
             seconds=int(ms) / 1000,
-            stdout=out[: command.cap_bytes].decode("utf-8", "replace"),
-            stderr=note or err[: command.cap_bytes].decode("utf-8", "replace"),
+            stdout=without_secrets(out[: command.cap_bytes].decode("utf-8", "replace")),
+            stderr=note or without_secrets(err[: command.cap_bytes].decode("utf-8", "replace")),
         )
 
 
 def _state(word: str, rc: str, size: int, command: Command) -> State:
-    if word in ("late", "hung"):
+    if word in ("late", "hung", "full"):
         return "skipped"
     if word in ("timeout", "denied", "missing"):
         return word  # type: ignore[return-value]

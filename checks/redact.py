@@ -23,9 +23,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from checks.capture import Capture, CommandOutput
-from rackwright.secrets import masked
+from checks.hidden import without_secrets
 
-DROPPED = "[dropped]"
 _BYTE = r"[0-9A-Fa-f]{2}"
 _MAC = re.compile(rf"(?<![\w:.-]){_BYTE}(?:([:-]){_BYTE})(?:\1{_BYTE}){{4,18}}(?![\w:-])")
 _GUID = re.compile(
@@ -43,16 +42,6 @@ _SERIAL = re.compile(
 )
 _COLUMN = re.compile(r"serial|\bsn\b|asset", re.IGNORECASE)
 _NO_SERIAL = re.compile(r"(?:n/?a|none|unknown|not|no|to|default|0+|x+|yes|true|false|null)$", re.IGNORECASE)
-_LABELLED_SECRET = re.compile(
-    r"(?P<label>[\w.-]*(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|community|"
-    r"credentials?)[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<value>[^\s\"',;<>]+)",
-    re.IGNORECASE,
-)
-_BEARER = re.compile(r"(?P<label>\b(?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_IN_URL = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
-_KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 
 
 class Redactor:
@@ -106,11 +95,7 @@ class Redactor:
         """``text`` without what identifies or opens anything; ``serials``: those to look for by value."""
         if not text:
             return text
-        text = _KEY_BLOCK.sub(DROPPED, text)
-        text = _LABELLED_SECRET.sub(rf"\g<label>{DROPPED}", text)
-        text = _BEARER.sub(rf"\g<label>{DROPPED}", text)
-        text = _IN_URL.sub(rf"\g<label>{DROPPED}", text)
-        text = masked(text, DROPPED)
+        text = without_secrets(text)
         if serials is not None:
             text = serials.sub(self._serial, text)
         text = _UUID.sub(self._uuid, text)

@@ -431,3 +431,52 @@ def test_collecting_leaves_nothing_behind(tmp_path: Path) -> None:
     if "overlay" in done.stderr:
         pytest.skip(f"no overlay mounts here: {done.stderr.splitlines()[0]}")
     assert done.stdout == "", done.stderr
+
+
+@pytest.mark.rack
+@root
+@pytest.mark.parametrize("room", [0, 8])
+def test_a_full_disk_is_no_measurement(shell: list[str], tmp_path: Path, room: int) -> None:
+    """A tool that is not told of a failed write ends with status 0 and half an output: never a fact.
+
+    ``room`` pages are left on the only temporary directory of the host.
+    """
+    commands = [
+        Command("small", "echo never"),
+        Command("large", "seq 1 20000; exit 0"),
+        Command("after", "echo 1", timeout_s=60),
+    ]
+    script = build(commands, {})
+    reader = Reader(script, "n")
+    text = tmp_path / "script"
+    text.write_text(script.text("n", 30))
+    inside = (
+        f"mount -t tmpfs -o size=64k,nr_inodes=60 t /dev/shm && mount --bind /dev/shm /tmp && "
+        f"head -c {4096 * (16 - room)} /dev/zero >/dev/shm/fill; exec {' '.join(shell)} -s"
+    )
+    argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", inside]
+    with text.open("rb") as script_file:
+        done = subprocess.run(argv, stdin=script_file, capture_output=True, timeout=60, check=False)
+    reader.feed(done.stdout)
+    got = reader.finish()
+    assert reader.ended, done.stderr
+    assert got["large"].state == "skipped" and "no space is left" in got["large"].stderr
+    assert got["large"].stdout.count("\n") < 20000
+    if room:
+        assert (got["after"].state, got["after"].stdout) == ("done", "1\n")  # what was sent is let go of
+    else:
+        assert {out.state for out in got.values()} == {"skipped"}
+
+
+def test_a_secret_that_a_host_prints_is_not_kept() -> None:
+    got, reader, _ = collect_here(
+        [
+            Command("plain", "echo 'password=hunter2-a url http://u:hunter2-b@h/ --token hunter2-c'"),
+            Command("loud", "echo 'Authorization: Bearer hunter2-dddd' >&2; echo fine"),
+            Command("key", "for w in BEGIN END; do echo \"-----$w RSA PRIVATE KEY-----\"; done | sed '1ahunter2-e'"),
+        ]
+    )  # fmt: skip
+    assert reader.ended
+    assert "hunter2" not in "".join(out.stdout + out.stderr for out in got.values())
+    assert got["plain"].stdout == "password=[dropped] url http://u:[dropped]@h/ --token [dropped]\n"
+    assert got["key"].stdout == "[dropped]\n" and got["loud"].stdout == "fine\n"

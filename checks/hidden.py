@@ -1,0 +1,41 @@
+"""Secrets in what a host printed are dropped before anything is kept, judged or shown."""
+
+from __future__ import annotations
+
+import re
+
+from rackwright.secrets import masked
+
+DROPPED = "[dropped]"
+_HINTS = (
+    "pass", "secret", "token", "api", "credential", "private", "community", "bearer", "basic", "://",
+    "sk-", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia",
+)  # fmt: skip
+"""One of these stands in every text that holds a secret we know the form of; looking for them is cheap."""
+_LABELLED = re.compile(
+    r"(?P<label>[\w.-]*(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|community|"
+    r"credentials?)[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<value>[^\s\"',;<>]+)",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<label>\b(?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_IN_URL = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with :data:`DROPPED` in place of passwords, tokens and keys, told by their label or form."""
+    low = text.lower()
+    if not any(hint in low for hint in _HINTS):
+        return text
+    return "\n".join(map(_line, _KEY_BLOCK.sub(DROPPED, text).split("\n")))
+
+
+def _line(line: str) -> str:
+    low = line.lower()
+    if not any(hint in low for hint in _HINTS):
+        return line
+    for pattern in (_LABELLED, _BEARER, _IN_URL):
+        line = pattern.sub(rf"\g<label>{DROPPED}", line)
+    return masked(line, DROPPED)
