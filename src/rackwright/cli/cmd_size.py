@@ -186,7 +186,7 @@ def _cost(cost: Cost) -> Iterator[str]:
         f"convention {cost.per_million_guide.amount:,.2f} {unit}"
     )
     for way in cost.ways[1:]:
-        yield f"{way.name}: {way.month.amount:,.0f} {unit} a month; {_pays(way)}"
+        yield f"{way.name.partition(',')[0]}: {way.month.amount:,.0f} {unit} a month; {_pays(way)}"
     widest = cost.sensitivity[0]
     ends = sorted((widest.at_low.amount, widest.at_high.amount))
     yield f"most sensitive to {widest.name}: {ends[0]:,.0f} to {ends[1]:,.0f} {unit} in {months} months"

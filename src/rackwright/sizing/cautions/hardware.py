@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackwright.sizing.cautions.base import CHECKLIST, GUIDE, INFRASTRUCTURE, Finding, Rule, Sized
+from rackwright.sizing.cautions.base import CHECKLIST, GUIDE, INFRASTRUCTURE, Finding, Rule, Severity, Sized
 from rackwright.sizing.estimate import GIB
 
 HOUSEHOLD_W = 1800
@@ -12,6 +12,8 @@ READS_A_SECOND = 8
 PERSONAL = 3
 """Users at a time of a personal machine (hardware-selection guide: 1–3)."""
 RDMA_FROM = 8
+RDMA_USERS = 100_000
+"""Nodes and daily users from which the guide must have RDMA."""
 CORES_PER_GPU = 2
 
 
@@ -163,8 +165,9 @@ def rdma_missing(s: Sized) -> Finding | None:
     """Many nodes without RDMA cannot share a KV cache or split prefill from decode."""
     if s.fabric is not None or s.chosen.nodes < RDMA_FROM:
         return None
+    severity: Severity = "warn" if s.workload.users.dau >= RDMA_USERS else "info"
     return (
-        "warn",
+        severity,
         f"{s.chosen.nodes:,} serving nodes have no RDMA fabric: every replica stays inside a node, and "
         "neither a KV cache across nodes nor a split of prefill and decode can be added later without one.",
         "plan",
