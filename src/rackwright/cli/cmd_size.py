@@ -101,6 +101,10 @@ def _many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def _millions(count: float) -> str:
+    return f"{count / 1e6:,.0f}" if count >= 1e7 else f"{count / 1e6:.3g}"
+
+
 def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     load, pool, deployment, cost = plan.load, plan.pools[0], plan.deployments[0], plan.cost
     assert load is not None
@@ -110,7 +114,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     yield (
         "load",
         [
-            f"{_many(users.dau, 'daily user')}, {users.scenario}: {load.tokens_per_day / 1e6:,.0f} M tokens "
+            f"{_many(users.dau, 'daily user')}, {users.scenario}: {_millions(load.tokens_per_day)} M tokens "
             "a day",
             f"peak {load.peak_output_tok_s:,.0f} tok/s out, {load.peak_input_tok_s:,.0f} in, "
             f"{load.peak_requests_per_s:,.2f} requests/s, {load.concurrency:,.0f} at a time",

@@ -188,7 +188,8 @@ def why_behind(option: Option, best: Option, objective: Objective) -> str:
     ahead, value = best.value(objective), option.value(objective)
     factor = value / ahead if ahead else float("inf")
     each = option.chosen.candidate.at.low * option.chosen.replicas / option.chosen.nodes
-    return f"{factor:.2f} × the {objective} of the best: {option.nodes} nodes of {each:,.0f} tok/s (low end)"
+    count = "1 node" if option.nodes == 1 else f"{option.nodes:,} nodes"
+    return f"{factor:.2f} × the {objective} of the best: {count} of {each:,.0f} tok/s (low end)"
 
 
 def _candidates(workload: Workload, catalog: Catalog, model: ModelEntry) -> Iterator[Workload]:
