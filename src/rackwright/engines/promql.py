@@ -30,6 +30,10 @@ def metric_names(engine: str, version: str) -> frozenset[str]:
     return frozenset(load_matrix(engine, version).samples)
 
 
+PREFIXES = {"llama.cpp": "llamacpp:", "sglang": "sglang:", "tgi": "tgi_", "vllm": "vllm:"}
+"""What the names of an engine begin with. LMCache runs inside others and is judged by its own matrix."""
+
+
 def engine_of(queries: Sequence[str]) -> str:
     """The engine whose prefix names in ``queries`` have.
 
@@ -283,7 +287,8 @@ def check_promql(
 ) -> list[PromqlProblem]:
     """Engine metrics and labels in a PromQL expression that this version does not export.
 
-    Only names with the engine's prefix are judged. ``recorded`` holds names of recording rules that
+    Only names with the prefix of an engine are judged; those of another engine this one never exports.
+    ``recorded`` holds names of recording rules that
     share the prefix; ``extra_labels`` holds labels that relabelling adds in this deployment.
     """
     matrix = load_matrix(engine, version)
@@ -324,7 +329,10 @@ def _selector_labels(
         return None
     labels: set[str] = set(allowed)
     for name in selector.metrics:
-        if name in recorded or not name.startswith(matrix.metric_prefix):
+        if name in recorded:
+            return None
+        if not name.startswith(matrix.metric_prefix):
+            problems += _foreign(matrix, name)
             return None
         metric = _exported(matrix, name)
         if metric is None:
@@ -348,6 +356,24 @@ def _selector_labels(
             shown = f"{label} on {listing(selector.metrics, 3)}"
             problems.append(_label_problem(matrix, label, frozenset(labels) - allowed, shown))
     return frozenset(labels)
+
+
+def _foreign(matrix: Matrix, name: str) -> list[PromqlProblem]:
+    """A problem where ``name`` is one of another engine."""
+    for engine, prefix in PREFIXES.items():
+        if engine != matrix.engine and name.startswith(prefix):
+            use = matrix.metric_prefix + name.removeprefix(prefix)
+            dead = successors(matrix.engine, "metrics").get(use)
+            return [
+                PromqlProblem(
+                    name,
+                    f"the series must be one of {matrix.engine}",
+                    f"{name}, a name of {engine}",
+                    f"use {use}" if use in matrix.samples else str(dead) if dead else "",
+                    kind="foreign-metric",
+                )
+            ]
+    return []
 
 
 def _label_problem(matrix: Matrix, label: str, own: frozenset[str], found: str) -> PromqlProblem:

@@ -224,8 +224,8 @@ def of_file(path: Path, engine: str, old: str, new: str) -> list[Effected]:
 
 
 def _unless_no_query(items: Iterable[PromqlProblem]) -> list[PromqlProblem]:
-    """A dashboard's text fields may hold what is no PromQL, such as label_values(…) of Grafana's own."""
-    return [item for item in items if item.kind != "syntax"]
+    """Without text fields that hold no PromQL, and without panels of other engines."""
+    return [item for item in items if item.kind not in ("syntax", "foreign-metric")]
 
 
 def _documents(path: Path) -> list[Any]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rackwright.engines import launch, monitoring
 from rackwright.errors import Problem
 from rackwright.plan.deployments import EngineRole, Limits, PodResources, Probes, Rollout
 from rackwright.plan.services import Rule, Trigger
@@ -28,12 +29,20 @@ CPUS_PER_GPU = 2
 MEMORY_PER_WEIGHTS = 1.2
 CPU_SHARE = 0.85
 """Share of a node's CPU threads given to engines; the rest runs the node."""
-ITL_P95_S = 0.050
-"""Inter-token latency p95 above which the guide alerts."""
-RUNNING_SHARE = 0.9
-KV_ALERT = 0.95
-KV_SCALE = 0.90
-TTFT_ALERT = 1.5
+KV_ALERT, KV_SCALE = monitoring.KV_ALERT, monitoring.KV_SCALE
+RUNNING_SHARE, TTFT_ALERT = monitoring.RUNNING_SHARE, monitoring.TTFT_ALERT
+NAMES = monitoring.Names(
+    ttft="vllm:time_to_first_token_seconds",
+    itl="vllm:inter_token_latency_seconds",
+    e2e="vllm:e2e_request_latency_seconds",
+    queue="vllm:request_queue_time_seconds",
+    generated="vllm:generation_tokens_total",
+    running="vllm:num_requests_running",
+    waiting="vllm:num_requests_waiting",
+    kv_usage="vllm:kv_cache_usage_perc",
+    hit_ratio="sum by ({by}) (rate(vllm:prefix_cache_hits_total{where}[5m])) / "
+    "sum by ({by}) (rate(vllm:prefix_cache_queries_total{where}[5m]))",
+)
 
 Value = str | int | float | bool
 
@@ -125,30 +134,8 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
 
 
 def flag_problems(version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]:
-    """What the pinned version would not accept of the command lines and variables of ``parts``.
-
-    What several roles share is said once, under the first of them.
-    """
-    from rackwright.engines import matrix
-
-    said: set[tuple[str, str, str]] = set()
-    for part in parts:
-        words = [_filled(word) for word in part.args]
-        names = [name for name in part.env if name.startswith("VLLM_")]
-        found: list[matrix.ArgProblem | matrix.EnvProblem | matrix.PromqlProblem] = [
-            *matrix.check_args("vllm", version, words),
-            *matrix.check_env("vllm", version, names),
-        ]
-        for problem in matrix.problems_of(found, f"{where} ({part.role})"):
-            subject = (problem.where.removeprefix(f"{where} ({part.role})"), problem.rule, problem.found)
-            if subject not in said:
-                said.add(subject)
-                yield problem
-
-
-def _filled(word: str) -> str:
-    """What the kubelet puts in place of a variable, so that types can be checked."""
-    return word.replace("$(LWS_WORKER_INDEX)", "1").replace("$(LWS_LEADER_ADDRESS)", "leader.example")
+    """What the pinned version would not accept of the command lines and variables of ``parts``."""
+    return launch.flag_problems("vllm", version, parts, where)
 
 
 def load_seconds(gigabytes_per_node: float, rate_gb_s: float, fixed_s: float) -> float:
@@ -236,112 +223,18 @@ def limits(
     )
 
 
-def selector(namespace: str, model_name: str) -> str:
-    return f'{{namespace="{namespace}",model_name="{model_name}"}}'
-
-
 def triggers(namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigger, ...]:
-    """When to add replicas: requests wait, the KV cache is nearly full, or most sequences are in use."""
-    where = selector(namespace, model_name)
-    return (
-        Trigger(
-            query=f"sum(vllm:num_requests_waiting{where})",
-            threshold=str(max(1, max_num_seqs // 16)),
-            activation="1",
-            metric_type="AverageValue",
-        ),
-        Trigger(
-            query=f"avg(vllm:kv_cache_usage_perc{where})", threshold=f"{KV_SCALE:g}", metric_type="Value"
-        ),
-        Trigger(
-            query=f"sum(vllm:num_requests_running{where})",
-            threshold=str(max(1, math.floor(RUNNING_SHARE * max_num_seqs))),
-            metric_type="AverageValue",
-        ),
-    )
+    return monitoring.triggers(NAMES, namespace, model_name, max_num_seqs)
 
 
 def rules(
     namespace: str, model_name: str, *, ttft_p95_ms: float, tpot_p50_ms: float, max_num_seqs: int
 ) -> tuple[Rule, ...]:
-    """Recordings and alerts over the metrics that the pinned version exports."""
-    where = selector(namespace, model_name)
-    by = "namespace, model_name"
-
-    def quantile(share: float, metric: str) -> str:
-        return f"histogram_quantile({share:g}, sum by (le, {by}) (rate({metric}_bucket{where}[5m])))"
-
-    recordings = [
-        Rule(record=f"rackwright:{short}_seconds:p{share * 100:.0f}", expr=quantile(share, metric))
-        for short, metric, shares in (
-            ("ttft", "vllm:time_to_first_token_seconds", (0.5, 0.95, 0.99)),
-            ("itl", "vllm:inter_token_latency_seconds", (0.5, 0.95)),
-            ("e2e", "vllm:e2e_request_latency_seconds", (0.95,)),
-            ("queue", "vllm:request_queue_time_seconds", (0.95,)),
-        )
-        for share in shares
-    ]
-    recordings += [
-        Rule(
-            record="rackwright:output_tokens:rate1m",
-            expr=f"sum by ({by}) (rate(vllm:generation_tokens_total{where}[1m]))",
-        ),
-        Rule(
-            record="rackwright:prefix_cache_hits:ratio5m",
-            expr=f"sum by ({by}) (rate(vllm:prefix_cache_hits_total{where}[5m])) / "
-            f"sum by ({by}) (rate(vllm:prefix_cache_queries_total{where}[5m]))",
-        ),
-    ]
-    itl = max(ITL_P95_S, TTFT_ALERT * tpot_p50_ms / 1000)
-    running = math.floor(RUNNING_SHARE * max_num_seqs)
-    alerts = [
-        Rule(
-            alert="TimeToFirstTokenHigh",
-            expr=f"rackwright:ttft_seconds:p95{where} > {ttft_p95_ms * TTFT_ALERT / 1000:g}",
-            for_="3m",
-            severity="critical",
-            summary="p95 of the time to first token is 50 % over its objective",
-            runbook="runbook/ttft",
-        ),
-        Rule(
-            alert="InterTokenLatencyHigh",
-            expr=f"rackwright:itl_seconds:p95{where} > {itl:g}",
-            for_="3m",
-            severity="warning",
-            summary=f"p95 between tokens is over {itl * 1000:g} ms",
-            runbook="runbook/itl",
-        ),
-        Rule(
-            alert="RequestsWaiting",
-            expr=f"sum by ({by}) (vllm:num_requests_waiting{where}) > 0",
-            for_="5m",
-            severity="warning",
-            summary="requests wait: capacity is short, whatever GPU utilisation says",
-            runbook="runbook/waiting",
-        ),
-        Rule(
-            alert="KvCacheNearlyFull",
-            expr=f"max by ({by}, pod) (vllm:kv_cache_usage_perc{where}) > {KV_ALERT:g}",
-            for_="2m",
-            severity="warning",
-            summary="KV cache over 95 %: running requests will be preempted",
-            runbook="runbook/kv-cache",
-        ),
-        Rule(
-            alert="RunningNearLimit",
-            expr=f"max by ({by}, pod) (vllm:num_requests_running{where}) >= {running}",
-            for_="5m",
-            severity="warning",
-            summary=f"running requests at 0.9 × {max_num_seqs}: add replicas",
-            runbook="runbook/scale-out",
-        ),
-        Rule(
-            alert="EngineMetricsMissing",
-            expr=f"absent(vllm:num_requests_running{where})",
-            for_="2m",
-            severity="critical",
-            summary="no engine reports: down, or not scraped",
-            runbook="runbook/engine-down",
-        ),
-    ]
-    return (*recordings, *alerts)
+    return monitoring.rules(
+        NAMES,
+        namespace,
+        model_name,
+        ttft_p95_ms=ttft_p95_ms,
+        tpot_p50_ms=tpot_p50_ms,
+        max_num_seqs=max_num_seqs,
+    )
