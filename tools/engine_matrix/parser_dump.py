@@ -324,15 +324,19 @@ def dump(parser: argparse.ArgumentParser) -> dict[str, Any]:
     }
 
 
+def prepared(root: str) -> argparse.ArgumentParser:
+    """The parser of the release whose sources lie in ``root``; stubs come first on the import path."""
+    sys.path.insert(0, root)
+    sys.meta_path.insert(0, StubFinder(STUBBED))
+    _use_cuda_platform()
+    return build_parser()
+
+
 def main() -> None:
     root = sys.argv[1]
     sys.argv = ["vllm"]  # the engine reads sys.argv to decide what to leave out
-    sys.path.insert(0, root)
-    sys.meta_path.insert(0, StubFinder(STUBBED))
     stdout, sys.stdout = sys.stdout, sys.stderr
-    _use_cuda_platform()
-    result = dump(build_parser())
-    json.dump(result, stdout, sort_keys=True)
+    json.dump(dump(prepared(root)), stdout, sort_keys=True)
 
 
 if __name__ == "__main__":

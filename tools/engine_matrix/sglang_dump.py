@@ -42,13 +42,18 @@ def dump(parser: argparse.ArgumentParser) -> dict[str, Any]:
     return result
 
 
+def prepared(root: str) -> argparse.ArgumentParser:
+    """The parser of the release whose sources lie in ``root``; stubs come first on the import path."""
+    sys.path.insert(0, root)
+    sys.meta_path.insert(0, parser_dump.StubFinder(STUBBED, ABSENT))
+    return build_parser()
+
+
 def main() -> None:
     root = sys.argv[1]
     sys.argv = ["sglang"]
-    sys.path.insert(0, root)
-    sys.meta_path.insert(0, parser_dump.StubFinder(STUBBED, ABSENT))
     stdout, sys.stdout = sys.stdout, sys.stderr
-    json.dump(dump(build_parser()), stdout, sort_keys=True)
+    json.dump(dump(prepared(root)), stdout, sort_keys=True)
 
 
 if __name__ == "__main__":
