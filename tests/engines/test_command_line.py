@@ -94,6 +94,15 @@ class TestDialects:
         assert (found["--shard"][0], found["--quantize"][0]) == ("unknown-flag", "not-a-choice")
 
 
+def test_a_variable_that_only_warns() -> None:
+    found = judged("SGLANG_SCHEDULER_DECREASE_PREFILL_IDLE=1 SGLANG_NO_SUCH=1 sglang serve --model-path m")
+    assert found["SGLANG_SCHEDULER_DECREASE_PREFILL_IDLE"] == (
+        "deprecated-variable",
+        "Please use '--enable-prefill-delayer' instead.",
+    )
+    assert found["SGLANG_NO_SUCH"][0] == "unknown-variable"
+
+
 class TestOldLines:
     """Re-worded from lines that guides still print; versions are the newest known."""
 

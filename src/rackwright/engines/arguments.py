@@ -511,6 +511,10 @@ def check_env(engine: str, version: str, env_names: Iterable[str]) -> list[EnvPr
     dead = successors(engine, "env")
     problems: list[EnvProblem] = []
     for name in env_names:
+        if name in matrix.env and matrix.env[name].get("deprecated"):
+            said = str(matrix.env[name]["deprecated"])
+            rule = "a variable should not be deprecated"
+            problems.append(EnvProblem(name, rule, name, said, "warn", "deprecated-variable"))
         if not name.startswith(matrix.env_prefix) or name in matrix.env:
             continue
         successor = dead.get(name)
