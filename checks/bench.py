@@ -206,17 +206,20 @@ _OPEN = (Status.PASS, Status.WARN)
 _NOTHING_TO_MEND = ("open:", "not compared")
 """Beginnings of warnings that only say that a reading or a comparison is not complete."""
 _PARSED: dict[bytes, Any] = {}
-_PARSED_MAX = 4096
+_PARSED_MAX = 256
+"""Texts that several hosts print come again with each of them; those of one host alone make room soon."""
 
 
 def _parse(kind: str, text: str) -> Any:
     """Hosts of one pool print much the same: one text is parsed once, whichever host printed it."""
     key = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    if key not in _PARSED:
+    found = _PARSED.pop(key, None)
+    if found is None:
+        found = parse(kind, text)
         if len(_PARSED) >= _PARSED_MAX:
-            _PARSED.clear()
-        _PARSED[key] = parse(kind, text)
-    return _PARSED[key]
+            del _PARSED[next(iter(_PARSED))]
+    _PARSED[key] = found
+    return found
 
 
 @lru_cache(maxsize=512)

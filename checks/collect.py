@@ -433,6 +433,10 @@ _NOTES = {
 }
 
 
+_KEPT_BYTES = 64_000
+"""What is kept of an output beyond its cap: nobody judges it, it only shows what the tool was doing."""
+
+
 @dataclass
 class Reader:
     """Reads frames as they arrive; what is complete stays complete whatever happens next."""
@@ -527,14 +531,16 @@ class Reader:
         out, err = contents.get(f"{index}.o", b""), contents.get(f"{index}.e", b"")
         word = "full" if word == "done" and self._full else word
         note = _NOTES.get(word, "").format(tool=tool_of(command))
+        state = _state(word, rc, max(len(out), len(err)), command)
+        kept = min(command.cap_bytes, _KEPT_BYTES) if state == "capped" else command.cap_bytes
         self.outputs[command.key] = CommandOutput(
             key=command.key,
             command=command.shell,
-            state=_state(word, rc, max(len(out), len(err)), command),
+            state=state,
             rc=int(rc) if rc != "-" else None,
             seconds=int(ms) / 1000,
-            stdout=without_secrets(out[: command.cap_bytes].decode("utf-8", "replace")),
-            stderr=note or without_secrets(err[: command.cap_bytes].decode("utf-8", "replace")),
+            stdout=without_secrets(out[:kept].decode("utf-8", "replace")),
+            stderr=note or without_secrets(err[:kept].decode("utf-8", "replace")),
         )
 
 

@@ -218,7 +218,7 @@ class _Run:
         self.on_result, self.on_host = on_result, on_host
         self.bench = Bench.for_checks(plan, inventory, selected, options.load, waivers=options.waivers)
         self.captures: dict[str, Capture] = {}
-        self.shared = {c.key for item in selected if item.scope is not Scope.HOST for c in item.commands}
+        self.shared = {pool.name: self._shared(plan.expectations.get(pool.name)) for pool in plan.pools}
         self.pruned: dict[str, int] = {}
         self.unreachable: dict[str, str] = {}
         self.found: list[Result] = []
@@ -238,6 +238,11 @@ class _Run:
         for tier, hosts in self.settled.items():
             for name in sorted(hosts):
                 self.journal.host(name, tier)
+
+    def _shared(self, wanted: HostExpectation | None) -> set[str]:
+        """Commands that pools and racks are judged by once their hosts are: the rest is let go of."""
+        groups = (item for item in self.selected if item.scope is not Scope.HOST and _asked(item, wanted))
+        return {command.key for item in groups for command in item.commands}
 
     def _asked(self) -> dict[str, Any]:
         return {
@@ -260,7 +265,7 @@ class _Run:
                     hosts.discard(name)
                 continue
             view = self.bench.view(capture)
-            view.keep_only(self.shared)
+            view.keep_only(self.shared[view.pool])
             self.captures[name] = view.capture
         tiers = {item.id: item.tier for item in self.selected}
         self.found = [
@@ -356,7 +361,7 @@ class _Run:
             view = self.bench.view(capture)
             mine = [self.bench.judge_host(item, view) for item in checks]
         view = self.bench.view(capture)
-        view.keep_only(self.shared)
+        view.keep_only(self.shared[view.pool])
         self.captures[capture.host] = view.capture
         for result in mine:
             self._add(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -14,8 +15,8 @@ from rackwright.errors import CannotRun, Problem
 MODE = 0o666
 
 
-def write_whole(path: Path, text: str) -> None:
-    """``text`` at ``path``; a failure leaves what was there before and nothing beside it.
+def write_whole(path: Path, text: str | Iterable[str]) -> None:
+    """``text``, or its pieces, at ``path``; a failure leaves what was there before and nothing beside it.
 
     Raises:
         CannotRun: the place cannot be written.
@@ -57,15 +58,19 @@ def say(text: str, *, newline: bool = True) -> None:
         raise CannotRun(_unwritable("standard output", _reason(error))) from None
 
 
-def _directly(target: Path, text: str) -> None:
+def _pieces(text: str | Iterable[str]) -> Iterable[str]:
+    return (text,) if isinstance(text, str) else text
+
+
+def _directly(target: Path, text: str | Iterable[str]) -> None:
     """Into a device or a pipe, which cannot be replaced."""
     if target.is_dir():
         raise IsADirectoryError(21, "a directory")
     with target.open("w", encoding="utf-8") as stream:
-        stream.write(text)
+        stream.writelines(_pieces(text))
 
 
-def _replaced(target: Path, text: str) -> None:
+def _replaced(target: Path, text: str | Iterable[str]) -> None:
     mode = target.stat().st_mode & 0o777 if target.exists() else None
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(13, "no permission to write it")
@@ -73,7 +78,7 @@ def _replaced(target: Path, text: str) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
+            stream.writelines(_pieces(text))
         if mode is not None:
             temporary.chmod(mode)
         temporary.replace(target)

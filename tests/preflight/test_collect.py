@@ -173,7 +173,7 @@ def test_output_beyond_the_cap_is_cut(shell: list[str]) -> None:
         shell=shell,
     )
     assert reader.ended
-    assert got["flood"].state == "capped" and 900_000 < len(got["flood"].stdout) <= 1_000_000
+    assert got["flood"].state == "capped" and len(got["flood"].stdout) == 64_000
     assert got["pipe"].state == "capped" and len(got["pipe"].stdout) == 10_240
     assert got["after"].stdout == "x\n"
 
@@ -473,7 +473,7 @@ def test_a_secret_that_a_host_prints_is_not_kept() -> None:
         [
             Command("plain", "echo 'password=hunter2-a url http://u:hunter2-b@h/ --token hunter2-c'"),
             Command("loud", "echo 'Authorization: Bearer hunter2-dddd' >&2; echo fine"),
-            Command("key", "for w in BEGIN END; do echo \"-----$w RSA PRIVATE KEY-----\"; done | sed '1ahunter2-e'"),
+            Command("key", "for w in BEGIN END; do echo -----$w PRIVATE KEY-----; done | sed '1ahunter2-e'"),
         ]
     )  # fmt: skip
     assert reader.ended

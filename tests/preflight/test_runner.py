@@ -27,7 +27,7 @@ from checks.runner import (
 from checks.view import HostView
 from rackwright.errors import CannotRun
 from rackwright.inventory import Host, Inventory
-from rackwright.plan import Plan
+from rackwright.plan import NotApplicable, Plan
 from rackwright.verdict import Results, Severity, Status, could_not_measure, failed, passed
 from tests.preflight.plans import small_plan
 from tests.preflight.shells import a_check
@@ -330,3 +330,38 @@ def test_what_was_not_read_has_no_remedy_and_no_escape_sequence() -> None:
     assert "  try      " in text
     assert "\x1b" not in text
     assert "\x00" not in text
+
+
+def test_results_are_written_in_pieces_that_are_the_whole() -> None:
+    """As one text they would be the largest thing of a large run. 1,201 are two full pieces and one more."""
+    one = judge(os_thp(), thp("gpu-01", "always"))
+    for count in (0, 1, 500, 501, 1201):
+        results = Results(plan="t", plan_digest="0", results=(one,) * count)
+        assert results.to_json() == results.model_dump_json(by_alias=True, indent=1) + "\n"
+        assert max(map(len, results.pieces())) < 500 * 2_000
+        assert len(Results.from_json(results.to_json()).results) == count
+
+
+def test_what_no_pool_or_rack_is_judged_by_is_let_go_of(tmp_path: Path) -> None:
+    """A check that the plan calls not applicable keeps nothing either."""
+    kept: dict[str, Any] = {}
+
+    def look(views: Sequence[HostView], _want: Any) -> Any:
+        kept.update({v.name: sorted(v.capture.outputs) for v in views})
+        return passed("same")
+
+    outputs = {
+        key: CommandOutput(key=key, command=key, state="done", rc=0, stdout="x") for key in ("a", "b", "c")
+    }
+    options = keep(tmp_path, Capture(host="gpu-01", outputs=outputs))
+    made = plan()
+    expected = made.expectations["h200"]
+    os_part = expected.os.model_copy(update={"swap": NotApplicable(not_applicable="diskless")})
+    made = made.model_copy(update={"expectations": {"h200": expected.model_copy(update={"os": os_part})}})
+    checks = [
+        a_check("x-host", Command("a", "a"), judge=lambda _v, _w: passed("a")),
+        a_check("x-pool", Command("b", "b"), scope=Scope.POOL, judge=look),
+        a_check("x-none", Command("c", "c"), scope=Scope.POOL, judge=look, expects="os.swap"),
+    ]
+    run(made, inventory("gpu-01"), checks, options)
+    assert kept == {"gpu-01": ["b"]}
