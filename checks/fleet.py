@@ -77,9 +77,9 @@ def _ending(reader: Reader, host: Host) -> tuple[str, str]:
 def collect_all(
     network: Network, jobs: Sequence[tuple[Host, Script]], *, forks: int = 32
 ) -> Iterator[Capture]:
-    """One capture a host, in the order they finish."""
+    """One capture a host, in the order they finish; few wait in memory where they are taken slower."""
     todo: queue.SimpleQueue[tuple[Host, Script]] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Capture] = queue.SimpleQueue()
+    done: queue.Queue[Capture] = queue.Queue(maxsize=max(1, forks))
     for job in jobs:
         todo.put(job)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from checks import collection, registry, runner
+from checks import collection, fleet, registry, runner
 from checks.capture import Capture, CommandOutput
 from checks.collection import captured, collect, placed
 from checks.redact import Redactor
-from checks.transport import Settings
+from checks.transport import Network, Settings
 from rackwright.cli import cmd_collect, cmd_diff, cmd_judge
 from rackwright.inventory import Host, Inventory
 from rackwright.plan import load_plan, save_plan
@@ -267,3 +268,20 @@ def test_things_of_two_kinds_are_not_compared(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"must hold captures or results"):
         (tmp_path / "none").mkdir()
         diff(tmp_path / "none", tmp_path / "old")
+
+
+def test_a_slow_reader_is_not_buried_in_captures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judging is slower than collecting; what waits for it must not grow with the fleet."""
+    begun: list[str] = []
+
+    def quick(_network: Any, host: Host, _script: Any) -> Capture:
+        begun.append(host.name)
+        return Capture(host=host.name)
+
+    monkeypatch.setattr(fleet, "collect_host", quick)
+    hosts: list[Any] = [(Host(f"gpu-{n:03d}", "x"), None) for n in range(400)]
+    ahead = []
+    for taken, _ in enumerate(fleet.collect_all(Network(Settings()), hosts, forks=8), 1):
+        time.sleep(0.001)
+        ahead.append(len(begun) - taken)
+    assert len(begun) == 400 and max(ahead) <= 8 + 8
