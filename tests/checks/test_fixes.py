@@ -205,6 +205,13 @@ def _judge(_view: object, _want: object) -> Outcome:
 def test_a_remedy_without_its_inverse_is_refused() -> None:
     with pytest.raises(RegistryError, match="a fix has commands, before and inverse"):
         check(
-            id="x-y", title="t", severity=Severity.MAJOR, commands=(), expects="", remedy="r", reversible=True,
-            source="s", fix=registry.Fix(commands=("reboot",)),
-        )(_judge)  # fmt: skip
+            id="x-y",
+            title="t",
+            severity=Severity.MAJOR,
+            commands=(),
+            expects="",
+            remedy="r",
+            reversible=True,
+            source="s",
+            fix=registry.Fix(commands=("reboot",)),
+        )(_judge)
