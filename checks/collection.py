@@ -24,7 +24,8 @@ from rackwright.files import write_whole
 from rackwright.inventory import Host, Inventory, bound
 from rackwright.plan import Plan
 
-PAGE = "collection.json"
+PAGE = "COLLECTION"
+"""No file of a host can have this name: theirs end in .json."""
 SCHEMA: Literal["rackwright/collection/v1"] = "rackwright/collection/v1"
 
 
@@ -104,7 +105,7 @@ class Kept:
 
 def captured(directory: Path) -> list[str]:
     """The hosts that have a capture in ``directory``."""
-    return sorted(p.stem for p in directory.glob("*.json") if p.name != PAGE)
+    return sorted(p.stem for p in directory.glob("*.json"))
 
 
 def read_page(directory: Path) -> Collection | None:

@@ -177,7 +177,7 @@ def test_a_host_that_stands_nowhere_in_the_plan_is_said(
     list(collect(small_plan(NAMES), inventory(NAMES[:1]), [registry.load()["os-thp"]], tmp_path, Settings()))
     other = small_plan(NAMES)
     other = other.model_copy(update={"pools": (other.pools[0].model_copy(update={"name": "b200"}),)})
-    with pytest.raises(Exception, match=r"collection.json hosts.gpu-01 · must stand in a pool of the plan"):
+    with pytest.raises(Exception, match=r"COLLECTION hosts.gpu-01 · must stand in a pool of the plan"):
         placed(tmp_path, other, tmp_path / "plan.yaml")
 
 
