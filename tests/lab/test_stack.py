@@ -105,12 +105,16 @@ def test_every_object_of_the_plan_is_on_the_api_server(cluster: Cluster) -> None
 def test_pods_run_where_the_plan_says(cluster: Cluster) -> None:
     deployment = cluster.plan.deployments[0]
     layout = deployment.layout
-    assert cluster.settled(lambda: len([p for p in cluster.engine_pods() if ready(p)]) == 28)
+    assert cluster.settled(
+        lambda: (
+            len([p for p in cluster.engine_pods() if ready(p)]) == layout.replicas * layout.nodes_per_replica
+        )
+    )
     pods, nodes = (
         cluster.engine_pods(),
         {n["metadata"]["name"]: n for n in cluster.api.items("/api/v1/nodes")},
     )
-    assert len(pods) == layout.replicas * layout.nodes_per_replica == 28
+    assert len(pods) == layout.replicas * layout.nodes_per_replica == 82
     pool = cluster.plan.pool(deployment.pool)
     assert {p["spec"]["nodeName"] for p in pods} <= {n.name for n in pool.nodes}
     assert max(Counter(p["spec"]["nodeName"] for p in pods).values()) == 1
@@ -207,7 +211,7 @@ def with_flag(cluster: Cluster) -> Any:
 def rolled(cluster: Cluster, before: dict[str, str]) -> bool:
     pods = cluster.engine_pods()
     old = [p for p in pods if before.get(p["metadata"]["name"]) == p["metadata"]["uid"]]
-    return len(pods) == 28 and not old and all(ready(p) for p in pods)
+    return len(pods) == 82 and not old and all(ready(p) for p in pods)
 
 
 def test_destroy_leaves_the_protected_objects_and_names_them(cluster: Cluster) -> None:
