@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 from checks.capture import Capture
 from checks.evidence import evidence
-from checks.parsers import parse
+from checks.parsers import parse_once
 from checks.registry import Check, Command, Scope, expectation
 from checks.remedy import filled
 from checks.view import HostView, NotMeasured
@@ -81,7 +80,7 @@ class Bench:
         view = self._views.get(capture.host)
         if view is None or view.capture is not capture:
             host = self._hosts[capture.host]
-            view = HostView(capture, pool=host.pool, rack=host.rack, parse=_parse, commands=self.commands)
+            view = HostView(capture, pool=host.pool, rack=host.rack, parse=parse_once, commands=self.commands)
             self._views[capture.host] = view
         return view
 
@@ -205,21 +204,6 @@ class Bench:
 _OPEN = (Status.PASS, Status.WARN)
 _NOTHING_TO_MEND = ("open:", "not compared")
 """Beginnings of warnings that only say that a reading or a comparison is not complete."""
-_PARSED: dict[bytes, Any] = {}
-_PARSED_MAX = 256
-"""Texts that several hosts print come again with each of them; those of one host alone make room soon."""
-
-
-def _parse(kind: str, text: str) -> Any:
-    """Hosts of one pool print much the same: one text is parsed once, whichever host printed it."""
-    key = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    found = _PARSED.pop(key, None)
-    if found is None:
-        found = parse(kind, text)
-        if len(_PARSED) >= _PARSED_MAX:
-            del _PARSED[next(iter(_PARSED))]
-    _PARSED[key] = found
-    return found
 
 
 @lru_cache(maxsize=512)

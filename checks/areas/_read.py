@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from checks.capture import CommandOutput
@@ -207,11 +208,15 @@ _HEAD = 20_000
 """A tool that cannot work says so at once; what follows is what it measured."""
 
 
-def line_with(pattern: re.Pattern[str], out: CommandOutput) -> str:
-    """The line near the head of an output, errors first, that ``pattern`` matches; empty where none does."""
+def line_with(phrases: Sequence[str], out: CommandOutput) -> str:
+    """The line near the head of an output, errors first, that holds one of ``phrases`` (in lower case, met in
+    any); empty where none does."""
     for whole in (out.stderr, out.stdout):
         text = whole[:_HEAD]
-        if found := pattern.search(text):
+        low = text.lower()
+        if any(phrase in low for phrase in phrases) and (
+            found := re.search("|".join(map(re.escape, phrases)), text, re.I)
+        ):
             start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - _AROUND)
             end = text.find("\n", found.end())
             return text[start : min(end if end >= 0 else len(text), found.end() + _AROUND)].strip()
@@ -274,13 +279,26 @@ def csv_rows(view: HostView, command: Command) -> list[dict[str, str]]:
     return [dict(zip(names, (cell.strip() for cell in row), strict=True)) for row in rows]
 
 
-def paths(text: str, pattern: str) -> list[tuple[tuple[str, ...], str]]:
-    """``grep -H .`` over sysfs: (groups of ``pattern`` in the path, value) per line that matches."""
+Paths = tuple[tuple[tuple[str, ...], str], ...]
+_ONCE_BYTES = 100_000
+
+
+def paths(text: str, pattern: str) -> Paths:
+    """``grep -H .`` over sysfs: (groups of ``pattern`` in the path, value) per line that matches.
+
+    Hosts of one kind print the same, so the last texts are remembered.
+    """
+    return _paths_once(text, pattern) if len(text) <= _ONCE_BYTES else _paths(text, pattern)
+
+
+def _paths(text: str, pattern: str) -> Paths:
     found = []
     search = re.compile(pattern).search
     for line in text.splitlines():
         path, _, value = line.partition(":")
-        match = search(path)
-        if match:
+        if match := search(path):
             found.append((match.groups(), value.strip()))
-    return found
+    return tuple(found)
+
+
+_paths_once = lru_cache(maxsize=256)(_paths)

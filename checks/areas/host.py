@@ -11,11 +11,10 @@ from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
 from rackwright.verdict import Outcome, Severity, could_not_measure, failed, not_applicable, passed
 
-_DEAD = re.compile(
-    r"(?:GPU is lost|Unable to determine the device handle|couldn't communicate with the NVIDIA driver"
-    r"|Failed to initialize NVML|GPU requires reset|No devices were found|fallen off the bus)",
-    re.I,
-)
+_DEAD = (
+    "gpu is lost", "unable to determine the device handle", "couldn't communicate with the nvidia driver",
+    "failed to initialize nvml", "gpu requires reset", "no devices were found", "fallen off the bus",
+)  # fmt: skip
 
 
 @check(

@@ -71,7 +71,7 @@ def link_errors(view: HostView, want: int) -> Outcome:
     counts: dict[str, int] = {}
     where = ""
     for line in view.text(LINK_ERRORS).splitlines():
-        if gpu := _GPU.match(line):
+        if line.startswith("GPU ") and (gpu := _GPU.match(line)):
             where = f"gpu {gpu.group(1)}"
             links[where] = set()
         elif (row := _ERRORS.match(line)) and where:

@@ -81,10 +81,11 @@ def governor(view: HostView, want: str) -> Outcome:
     """A saving governor lets the cores that feed the GPUs run at a fraction of their clock at each start."""
     found: dict[str, list[str]] = {}
     text = view.text(GOVERNORS)
-    values = {
-        name: {int(cpu): value for (cpu,), value in paths(text, rf"/cpu(\d+)/cpufreq/{name}$")}
-        for name in ("scaling_driver", "scaling_governor", "energy_performance_preference")
-    }
+    values: dict[str, dict[int, str]] = {
+        "scaling_driver": {}, "scaling_governor": {}, "energy_performance_preference": {},
+    }  # fmt: skip
+    for (number, name), value in paths(text, r"/cpu(\d+)/cpufreq/(\w+)$"):
+        values.setdefault(name, {})[int(number)] = value
     if not text.rstrip().endswith("end"):
         raise NotMeasured("the list of frequency governors came back incomplete")
     if not values["scaling_governor"]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from checks.areas._read import Context, Finding, absent, fault, is_number, paths, sections, unread, verdict
 from checks.commands import BMC_SENSORS
-from checks.parsers import NA, parse
+from checks.parsers import NA, parse_once
 from checks.registry import Command, check
 from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
@@ -191,7 +191,7 @@ def _unit(view: HostView, name: str) -> Mapping[str, Any]:
     part = sections(text).get(name)
     if part is None:
         raise NotMeasured(f"systemd was not asked for the unit {name}; known are {', '.join(_UNITS)}")
-    parsed = parse("systemctl-show", part)
+    parsed = parse_once("systemctl-show", part)
     properties: Mapping[str, Any] = parsed.facts.get("properties") or {}
     if not parsed.understood or not {"LoadState", "ActiveState"} <= set(properties):
         raise NotMeasured(f"systemctl show {name} was not understood")

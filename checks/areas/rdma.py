@@ -34,7 +34,7 @@ from checks.commands import (
     RDMA_LINK,
     TRAFFIC_CLASS,
 )
-from checks.parsers import parse
+from checks.parsers import parse_once
 from checks.registry import Command, check
 from checks.view import HostView, NotMeasured
 from rackwright.errors import listing
@@ -245,7 +245,7 @@ def qos(view: HostView, want: Sequence[bool], context: Context) -> Outcome:
         if port.netdev not in parts:
             found.append(fault(port.netdev, "is not there"))
             continue
-        parsed = parse("mlnx-qos", parts[port.netdev])
+        parsed = parse_once("mlnx-qos", parts[port.netdev])
         if not parsed.understood:
             reason = parsed.problems[0].text if parsed.problems else "nothing was read"
             found.append(unread(port.netdev, f"mlnx_qos was not understood: {reason}"))

@@ -17,7 +17,7 @@ from checks.areas._read import (
     verdict,
 )
 from checks.commands import LSBLK, MODEL_DIR, NVME_SMART
-from checks.parsers import parse
+from checks.parsers import parse_once
 from checks.registry import check
 from checks.view import HostView, NotMeasured
 from rackwright.verdict import Outcome, Severity
@@ -103,7 +103,7 @@ _SMART = {
 
 
 def _disk(name: str, text: str, wear: int) -> list[Finding]:
-    parsed = parse("nvme-smart-json", text)
+    parsed = parse_once("nvme-smart-json", text)
     if not parsed.understood:
         reason = parsed.problems[0].text if parsed.problems else "nothing was read"
         return [unread(name, f"health log not understood: {reason}")]

@@ -11,6 +11,7 @@ A fact which the output does not contain is None, one which the tool printed as 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import pkgutil
 from functools import cache
@@ -35,7 +36,18 @@ from checks.parsers.codes import CODES
 if TYPE_CHECKING:
     KINDS: dict[str, ParserEntry]
 
-__all__ = ["CODES", "KINDS", "NA", "Facts", "Parsed", "ParserEntry", "Problem", "parse", "recognise"]
+__all__ = [
+    "CODES",
+    "KINDS",
+    "NA",
+    "Facts",
+    "Parsed",
+    "ParserEntry",
+    "Problem",
+    "parse",
+    "parse_once",
+    "recognise",
+]
 
 _ORDER = (
     "nvidia-smi-qx",
@@ -121,6 +133,26 @@ def parse(kind: str, text: str) -> Parsed:
         reading = Reading({})
         reading.reject("output-unknown", "output", f"the parser failed: {type(error).__name__}: {error}")
     return Parsed(entry.kind, reading.facts, list(reading.problems), reading.understood)
+
+
+_ONCE: dict[bytes, Parsed] = {}
+_ONCE_MAX = 256
+"""Texts that several hosts print come again with each of them; those of one host alone make room soon."""
+
+
+def parse_once(kind: str, text: str) -> Parsed:
+    """As :func:`parse`, of each text once: hosts of a pool and devices of a host print alike.
+
+    What it returns is shared and not to be changed.
+    """
+    key = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    found = _ONCE.pop(key, None)
+    if found is None:
+        found = parse(kind, text)
+        if len(_ONCE) >= _ONCE_MAX:
+            del _ONCE[next(iter(_ONCE))]
+    _ONCE[key] = found
+    return found
 
 
 def _unrecognised(text: str) -> Parsed:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 from checks.parsers._core import NA
 
@@ -41,6 +43,22 @@ _NUMBER = re.compile(r"^([+-]?(?:\d+(?:[.,]\d+)?|\.\d+))(?:\s*([^\d\s.,].*|%))?$
 _HEX = re.compile(r"^0x[0-9a-fA-F]+$")
 
 
+_Read = TypeVar("_Read")
+_SHORT = 80
+
+
+def _remembered(read: Callable[[str], _Read]) -> Callable[[str], _Read]:
+    """``read`` with its answers to short texts kept: a report repeats a few values thousands of times."""
+    known = lru_cache(maxsize=4096)(read)
+
+    @wraps(read)
+    def ask(value: str) -> _Read:
+        return known(value) if len(value) <= _SHORT else read(value)
+
+    return ask
+
+
+@_remembered
 def clean(value: str) -> str:
     """``value`` without outer blanks, quotes and the suffix by which driver 610 announces a removal."""
     value = _DEPRECATED.sub("", value.strip()).strip()
@@ -49,6 +67,7 @@ def clean(value: str) -> str:
     return value
 
 
+@_remembered
 def bare(value: str) -> str:
     """``value`` in lower case without the square or angle brackets that stand around words like N/A."""
     value = clean(value).lower()
@@ -57,6 +76,7 @@ def bare(value: str) -> str:
     return value
 
 
+@_remembered
 def na(value: str) -> NA | None:
     """NA if ``value`` is one of the words for "not available" or an error, or any words in brackets."""
     value = clean(value)
@@ -85,6 +105,7 @@ def to_number(text: str) -> int | float | None:
     return None
 
 
+@_remembered
 def split_number(value: str) -> tuple[int | float, str] | None:
     """``"69.62 W"`` as (69.62, "W"); None if ``value`` does not start with a number."""
     value = clean(value)
@@ -99,6 +120,7 @@ def split_number(value: str) -> tuple[int | float, str] | None:
     return number, (match.group(2) or "").strip()
 
 
+@_remembered
 def to_bool(value: str) -> bool | None:
     word = bare(value)
     if word in {"yes", "enabled", "on", "true", "active", "enable", "supported"}:

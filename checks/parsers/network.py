@@ -140,6 +140,11 @@ def parse_ethtool_statistics(text: str) -> Reading:
 # --- mlnx_qos -----------------------------------------------------------------------------------------------
 
 
+_TRUST = re.compile(r"^Priority trust state:\s*(\S*)$")
+_MAPPING = re.compile(r"^prio:(\d+)\s+dscp:([\d,\s]*)$")
+_MTU = re.compile(r"^MTU:\s*(\d{1,6})$", re.I)
+
+
 def _sniff_qos(text: str) -> int:
     return 95 if re.search(r"^\s*Priority trust state:|^\s*PFC configuration:", text, re.M) else 0
 
@@ -156,9 +161,9 @@ def parse_mlnx_qos(text: str) -> Reading:
     in_map = has_map = in_pfc = False
     for line in text.split("\n"):
         stripped = line.strip()
-        trust = re.match(r"^Priority trust state:\s*(\S*)$", stripped)
-        mapping = re.match(r"^prio:(\d+)\s+dscp:([\d,\s]*)$", stripped)
-        mtu = re.match(r"^MTU:\s*(\d{1,6})$", stripped, re.I)
+        trust = _TRUST.match(stripped)
+        mapping = _MAPPING.match(stripped)
+        mtu = _MTU.match(stripped)
         if trust:
             facts["trust"] = trust.group(1).lower() or None
         elif mtu:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from xml.etree import ElementTree
 
 from checks.parsers._core import NA, Facts, Reading, parser, shorten
@@ -40,6 +41,8 @@ from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = "</nvidia_smi_log>"
+_DOCTYPE = re.compile(r"<!doctype[^>]*", re.I)
+_ENTITY = re.compile(r"<!entity", re.I)
 _GPU_START, _GPU_END = "<gpu id=", "</gpu>"
 
 # Elements that are printed whole where they are printed: their children, one of each tuple.
@@ -93,11 +96,26 @@ class _Gpu:
         self.reading = reading
         self.where = where
         self.element = element
+        self._at: dict[str, list[ElementTree.Element]] = {}
+
+    def all(self, path: str) -> list[ElementTree.Element]:
+        """Every element at ``path``; those above it are looked up once for all that is below them."""
+        found = self._at.get(path)
+        if found is None:
+            above, _, name = path.rpartition("/")
+            parents = self.all(above) if above else [self.element]
+            found = [element for parent in parents for element in parent.findall(name)]
+            self._at[path] = found
+        return found
+
+    def first(self, path: str) -> ElementTree.Element | None:
+        found = self.all(path)
+        return found[0] if found else None
 
     def value(self, *paths: str) -> str | None:
         """The text at the first of ``paths`` that exists; where an element above it is N/A, that."""
         for path in paths:
-            found = self.element.findall(path)
+            found = self.all(path)
             if len(found) > 1:
                 self.reading.contradiction(f"printed twice: {path}", self.where)
             if found:
@@ -105,7 +123,7 @@ class _Gpu:
         for path in paths:
             parts = path.split("/")
             for depth in range(len(parts) - 1, 0, -1):
-                above = self.element.find("/".join(parts[:depth]))
+                above = self.first("/".join(parts[:depth]))
                 if above is not None and len(above) == 0 and na(above.text or ""):
                     return (above.text or "").strip()
         return None
@@ -114,7 +132,7 @@ class _Gpu:
         return self.value(*_PLACES[name])
 
     def _power(self) -> str:
-        new = self.element.find("gpu_power_readings") is not None
+        new = self.first("gpu_power_readings") is not None
         return "gpu_power_readings" if new else "power_readings"
 
     def power_draws(self) -> Iterable[str | None]:
@@ -123,7 +141,7 @@ class _Gpu:
 
     def power_limit(self) -> str | None:
         power = self._power()
-        section = self.element.find(power)
+        section = self.first(power)
         direct = self.value(f"{power}/current_power_limit", f"{power}/power_limit")
         if direct is not None or section is None:
             return direct
@@ -134,7 +152,7 @@ class _Gpu:
         return (deeper[0].text or "").strip()
 
     def error_counters(self, scope: str, *, corrected: bool) -> list[Counter] | NA | None:
-        section = self.element.find(f"ecc_errors/{scope}")
+        section = self.first(f"ecc_errors/{scope}")
         if section is None or len(section) == 0:
             text = self.value(f"ecc_errors/{scope}")
             return na(text) if text else None
@@ -197,15 +215,20 @@ def _gpu_facts(gpu: _Gpu) -> Facts:
     return facts
 
 
+@lru_cache(maxsize=512)
+def _reason(tag: str) -> str:
+    return re.sub(r"^clocks_(?:event|throttle)_reasons?_", "", tag)
+
+
 def _reasons(gpu: _Gpu) -> list[str] | NA | None:
     for tag in ("clocks_event_reasons", "clocks_throttle_reasons"):
-        section = gpu.element.find(tag)
+        section = gpu.first(tag)
         if section is None:
             continue
         if len(section) == 0:
             return na(section.text or "")
         leaves = [leaf for leaf in section.iter() if leaf is not section and len(leaf) == 0]
-        names = [re.sub(r"^clocks_(?:event|throttle)_reasons?_", "", leaf.tag) for leaf in leaves]
+        names = [_reason(leaf.tag) for leaf in leaves]
         missing = [name for name in _REASONS if name not in names]
         if missing:
             gpu.reading.truncated(f"{tag} without {', '.join(missing)}", gpu.where)
@@ -217,6 +240,14 @@ def _reasons(gpu: _Gpu) -> list[str] | NA | None:
     return None
 
 
+_LINK_VALUES = (
+    "pcie_gen/max_link_gen",
+    "pcie_gen/current_link_gen",
+    "link_widths/max_link_width",
+    "link_widths/current_link_width",
+)
+
+
 def _check_whole(gpu: _Gpu, driver: str) -> None:
     for section in gpu.element:
         if section.tag not in _WHOLE or (len(section) == 0 and na(section.text or "")):
@@ -224,31 +255,23 @@ def _check_whole(gpu: _Gpu, driver: str) -> None:
         for names in _WHOLE[section.tag]:
             if not any(section.find(name) is not None for name in names):
                 gpu.reading.truncated(f"{section.tag} without {names[0]}", gpu.where)
-    for tag in ("pcie_gen/max_link_gen", "pcie_gen/current_link_gen"):
-        if (
-            gpu.element.find("pci/pci_gpu_link_info") is not None
-            and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None
-        ):
-            gpu.reading.truncated(f"pci_gpu_link_info without {tag}", gpu.where)
-    for tag in ("link_widths/max_link_width", "link_widths/current_link_width"):
-        if (
-            gpu.element.find("pci/pci_gpu_link_info") is not None
-            and gpu.value(f"pci/pci_gpu_link_info/{tag}") is None
-        ):
-            gpu.reading.truncated(f"pci_gpu_link_info without {tag}", gpu.where)
+    if gpu.first("pci/pci_gpu_link_info") is not None:
+        for tag in _LINK_VALUES:
+            if gpu.value(f"pci/pci_gpu_link_info/{tag}") is None:
+                gpu.reading.truncated(f"pci_gpu_link_info without {tag}", gpu.where)
     for kind in ("multiple_single_bit_retirement", "double_bit_retirement"):
-        pages = gpu.element.find(f"retired_pages/{kind}")
+        pages = gpu.first(f"retired_pages/{kind}")
         if pages is not None and pages.find("retired_count") is None:
             gpu.reading.truncated(f"{kind} without retired_count", gpu.where)
-    if gpu.element.find("product_name") is None:
-        if gpu.element.find("product_brand") is not None:
+    if gpu.first("product_name") is None:
+        if gpu.first("product_brand") is not None:
             gpu.reading.truncated("gpu without product_name", gpu.where)
         return
     branch = driver.split(".", maxsplit=1)[0]
     major = int(branch) if branch.isdigit() else 0
     if len(gpu.element) > 3:
         for since, names in _FULL:
-            if major >= since and not any(gpu.element.find(name) is not None for name in names):
+            if major >= since and not any(gpu.first(name) is not None for name in names):
                 gpu.reading.truncated(f"gpu without {names[0]}", gpu.where)
 
 
@@ -261,9 +284,8 @@ def _flags(gpu: _Gpu) -> dict[str, str | None]:
 
 def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, list[ElementTree.Element]]:
     """The root, if the document is whole, and the GPU elements that are."""
-    lowered = text.lower()
-    subset = any("[" in part[part.find("<!doctype") :] for part in lowered.split(">") if "<!doctype" in part)
-    if "<!entity" in lowered or subset:
+    subset = any("[" in found for found in _DOCTYPE.findall(text))
+    if subset or _ENTITY.search(text):
         reading.unknown("a document type with entities or an internal subset is not read")
         return None, []
     try:
