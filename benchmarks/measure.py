@@ -34,7 +34,7 @@ def cost_of(
     with log.open("wb") as out:
         began = time.monotonic()
         process = subprocess.Popen(
-            list(argv), cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=out,
+            list(argv), cwd=cwd, env={**_usual(), **(env or {})}, stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
         while True:
@@ -52,6 +52,11 @@ def cost_of(
     if code not in ok:
         raise RuntimeError(f"{' '.join(argv[:6])} … ended with status {code}; see {log}")
     return Cost(wall, usage.ru_utime + usage.ru_stime)
+
+
+def _usual() -> dict[str, str]:
+    """The environment, in which Python may keep compiled modules as it does for everyone."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def medians(costs: Sequence[Cost]) -> Cost:

@@ -61,8 +61,14 @@ class Capture(BaseModel):
             CannotRun: it cannot be written.
         """
         path = directory / f"{self.host}.json"
-        write_whole(path, json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False))
+        write_whole(path, self._text())
         return path
+
+    def _text(self) -> str:
+        try:
+            return self.model_dump_json(by_alias=True)
+        except ValueError:  # half a surrogate pair
+            return json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False)
 
     @classmethod
     def read(cls, path: Path) -> Capture:

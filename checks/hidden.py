@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from rackwright.secrets import masked
 
@@ -16,6 +17,10 @@ _HINTS = (
 _CLEAN: set[int] = set()
 _CLEAN_MAX = 100_000
 """Texts without a hint, by their hash (of a key that no host knows): a pool's hosts print the same."""
+_CLEAN_LINES: set[str] = set()
+_CLEAN_LINES_MAX = 20_000
+_SHORT = 200
+"""Lines without a hint. No hint spans lines, and most lines of a report stand in it for each GPU."""
 _LABELLED = re.compile(
     r"(?P<label>[\w.-]*(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|community|"
     r"credentials?)[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<value>[^\s\"',;<>]+)",
@@ -33,11 +38,15 @@ def without_secrets(text: str) -> str:
     number = hash(text)
     if number in _CLEAN:
         return text
-    low = text.lower()
+    lines = set(text.split("\n")) - _CLEAN_LINES
+    low = "\n".join(lines).lower()
     if not any(hint in low for hint in _HINTS):
         if len(_CLEAN) >= _CLEAN_MAX:
             _CLEAN.clear()
         _CLEAN.add(number)
+        if len(_CLEAN_LINES) >= _CLEAN_LINES_MAX:
+            _CLEAN_LINES.clear()
+        _CLEAN_LINES.update(line for line in islice(lines, _CLEAN_LINES_MAX) if len(line) <= _SHORT)
         return text
     return "\n".join(map(_line, _KEY_BLOCK.sub(DROPPED, text).split("\n")))
 

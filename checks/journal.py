@@ -11,7 +11,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,8 +88,10 @@ class Journal:
             with self._writing():
                 self._file = path.open("a", encoding="utf-8")
 
-    def add(self, result: Result) -> None:
-        self._line(result.model_dump(mode="json"))
+    def add(self, results: Iterable[Result]) -> None:
+        """Results that were established together, in one write."""
+        if self._file is not None:
+            self._write("".join(map(_line, results)))
 
     def host(self, name: str, tier: int, problem: str = "") -> None:
         """All results of a host in a tier are in; ``problem`` where it was not reached."""
@@ -100,9 +102,12 @@ class Journal:
         self._line({"end": results.model_dump(mode="json", by_alias=True, exclude={"results"})})
 
     def _line(self, data: Any) -> None:
-        if self._file is not None:
+        self._write(_text(data))
+
+    def _write(self, text: str) -> None:
+        if self._file is not None and text:
             with self._writing():
-                self._file.write(_text(data))
+                self._file.write(text)
                 self._file.flush()
 
     @contextlib.contextmanager
@@ -126,6 +131,13 @@ def unwritten(path: Path, found: str) -> Problem:
         "the run stopped here: what it would have found further could not be kept",
         f"make room, then go on where it stopped: rackwright preflight --resume {path.parent}",
     )  # fmt: skip
+
+
+def _line(result: Result) -> str:
+    try:
+        return result.model_dump_json() + "\n"  # several times as fast as json's own
+    except ValueError:  # half a surrogate pair, which json writes as it is
+        return _text(result.model_dump(mode="json"))
 
 
 def _text(data: Any) -> str:
@@ -219,12 +231,24 @@ def _object(line: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
+def _ended(path: Path) -> bool:
+    """Whether the last line says that the run ended by itself: then nothing before it need be read."""
+    try:
+        last = path.read_bytes().rstrip(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
+    except OSError:
+        return False
+    end = _object(last).get("end")
+    return isinstance(end, dict) and end.get("complete") is True
+
+
 def set_aside(directory: Path) -> tuple[Path, Recovered] | None:
     """An unfinished run's journal is kept under another name before the next one begins.
 
     Returns the new name and what it holds; None where there is nothing to keep.
     """
     path = directory / NAME
+    if _ended(path):
+        return None
     try:
         prior = read(path)
     except (CannotRun, InputErrors):

@@ -233,8 +233,7 @@ class _Run:
             self._restore(options.resume)
         path = options.results_dir / NAME if options.results_dir else None
         self.journal = Journal(path, self._results(), self._asked())
-        for result in self.found:
-            self.journal.add(result)
+        self.journal.add(self.found)
         for tier, hosts in self.settled.items():
             for name in sorted(hosts):
                 self.journal.host(name, tier)
@@ -309,8 +308,8 @@ class _Run:
             self._stop_unwritten()
         for item in checks:
             if item.scope is not Scope.HOST:
-                for subject in self.bench.subjects(item.scope):
-                    self._add(self.bench.judge_group(item, subject, self.captures))
+                subjects = self.bench.subjects(item.scope)
+                self._add([self.bench.judge_group(item, subject, self.captures) for subject in subjects])
         self._stop_unwritten()
         later = sum(item.tier > tier and item.scope is Scope.HOST for item in self.selected)
         if later:
@@ -363,8 +362,7 @@ class _Run:
         view = self.bench.view(capture)
         view.keep_only(self.shared[view.pool])
         self.captures[capture.host] = view.capture
-        for result in mine:
-            self._add(result)
+        self._add(mine)
         self._save(lambda: self.journal.host(capture.host, tier, capture.problem))
         if self.on_host:
             self.on_host(capture, mine)
@@ -381,11 +379,12 @@ class _Run:
                 self.pruned[host.name] = later
                 self.notes.append(f"{host.name}: a critical finding in tier {tier}; later tiers were not run")
 
-    def _add(self, result: Result) -> None:
-        self.found.append(result)
-        self._save(lambda: self.journal.add(result))
+    def _add(self, results: Sequence[Result]) -> None:
+        self.found += results
+        self._save(lambda: self.journal.add(results))
         if self.on_result:
-            self.on_result(result)
+            for result in results:
+                self.on_result(result)
 
     def _results(self) -> Results:
         per_host = sum(item.scope is Scope.HOST and item.id != REACHABLE for item in self.selected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from checks.areas._read import Context, Finding, fault, gpus, is_number, shown, unread, verdict
 from checks.commands import SMI_LIST, SMI_XML
@@ -53,6 +54,13 @@ _MENDED = re.compile(r"\bFEC\b|\bsymbol\b", re.I)
 """Counted before forward error correction: every NVLink of Blackwell has some, and they cost nothing."""
 
 
+@lru_cache(maxsize=2048)
+def _counter(line: str) -> tuple[str, str, int] | None:
+    """Link, name and value. The links of all GPUs print the same few lines as long as nothing is wrong."""
+    row = _ERRORS.match(line)
+    return (row.group(1), row.group(2), int(row.group(3))) if row else None
+
+
 @check(
     id="nvlink-errors",
     title="No errors on the NVLinks since the driver was loaded",
@@ -74,10 +82,11 @@ def link_errors(view: HostView, want: int) -> Outcome:
         if line.startswith("GPU ") and (gpu := _GPU.match(line)):
             where = f"gpu {gpu.group(1)}"
             links[where] = set()
-        elif (row := _ERRORS.match(line)) and where:
-            links[where].add(row.group(1))
-            if not _MENDED.search(row.group(2)) and int(row.group(3)) > want:
-                counts[f"{where} link {row.group(1)}: {row.group(2)}"] = int(row.group(3))
+        elif where and (row := _counter(line)):
+            link, name, count = row
+            links[where].add(link)
+            if count > want and not _MENDED.search(name):
+                counts[f"{where} link {link}: {name}"] = count
     found: list[Finding] = []
     listed = len(view.facts(SMI_LIST)["gpus"] or [])
     if len(links) != listed:

@@ -11,10 +11,13 @@ A fact which the output does not contain is None, one which the tool printed as 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import pkgutil
+import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checks.parsers._core import (
@@ -61,12 +64,39 @@ _ORDER = (
 )
 
 
+def _modules() -> list[str]:
+    names = (info.name for info in pkgutil.iter_modules(__path__))
+    return sorted(name for name in names if not name.startswith("_") and name != "codes")
+
+
+_ENTERED = re.compile(r'^@parser\(\s*"([^"]+)"', re.M)
+
+
+@cache
+def _module_of() -> dict[str, str]:
+    """Kind to the module that enters it, by the sources: a run needs half of them. Empty without sources."""
+    found = {}
+    for module in _modules():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            source = (Path(__path__[0]) / f"{module}.py").read_text(encoding="utf-8")
+            found.update(dict.fromkeys(_ENTERED.findall(source), module))
+    return found
+
+
+def _entry(name: str) -> ParserEntry | None:
+    """The parser of a kind, imported alone where its module is known, else the one of an alias."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    if module := _module_of().get(name):
+        importlib.import_module(f"{__name__}.{module}")
+    return REGISTRY.get(name) or _by_name().get(name)
+
+
 @cache
 def _kinds() -> dict[str, ParserEntry]:
-    """All kinds. Their modules are imported when a text is to be read: by then a run is waiting for hosts."""
-    for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
-        if not module.startswith("_") and module != "codes":
-            importlib.import_module(f"{__name__}.{module}")
+    """All kinds, in the order in which a text is tried."""
+    for module in _modules():
+        importlib.import_module(f"{__name__}.{module}")
     first = [kind for kind in _ORDER if kind in REGISTRY]
     others = sorted((k for k in REGISTRY if k not in first), key=lambda k: REGISTRY[k].function.__module__)
     return {kind: REGISTRY[kind] for kind in (*first, *others)}
@@ -117,7 +147,7 @@ def parse(kind: str, text: str) -> Parsed:
         if found is None:
             return _unrecognised(clean_text)
         kind = found
-    entry = _by_name().get(kind)
+    entry = _entry(kind)
     if entry is None:
         raise ValueError(f"no parser for the kind {kind!r}; kinds are: auto, {', '.join(_kinds())}")
     line = too_long(clean_text)

@@ -177,14 +177,23 @@ def normalise(text: str) -> str:
     return "\n".join(kept)
 
 
+def _has_long_line(text: str) -> bool:
+    at = 0
+    while len(text) - at > LONGEST_LINE:
+        end = text.rfind("\n", at, at + LONGEST_LINE + 1)
+        if end < 0:
+            return True
+        at = end + 1
+    return False
+
+
 def too_long(text: str) -> str | None:
     """A line that no tool prints, unless it begins a document (JSON, XML) that is printed without breaks."""
     if len(text) <= LONGEST_LINE:
         return None
-    lines = text.split("\n")
-    if max(map(len, lines)) <= LONGEST_LINE:
+    if not _has_long_line(text):
         return None
-    for line in lines:
+    for line in text.split("\n"):
         if len(line) > LONGEST_LINE and line.lstrip()[:1] not in {"[", "{", "<"}:
             return line
     return None

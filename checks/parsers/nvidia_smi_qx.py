@@ -41,8 +41,8 @@ from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = "</nvidia_smi_log>"
-_DOCTYPE = re.compile(r"<!doctype[^>]*", re.I)
-_ENTITY = re.compile(r"<!entity", re.I)
+_CLOCKS, _CLOCKS_END = "<supported_clocks>", "</supported_clocks>"
+_DOCTYPE = re.compile(r"<!doctype[^>]*")
 _GPU_START, _GPU_END = "<gpu id=", "</gpu>"
 
 # Elements that are printed whole where they are printed: their children, one of each tuple.
@@ -282,10 +282,25 @@ def _flags(gpu: _Gpu) -> dict[str, str | None]:
     return flags | {name: gpu.value(f"gpu_reset_status/{name}") for name in RESET_FLAGS}
 
 
+def _without_clocks(text: str) -> str:
+    """``text`` without the lists of clocks that a GPU can be set to: half of a report, and no fact.
+
+    One that is not closed within its GPU stays, and with it what is wrong with the document.
+    """
+    parts, end = [], 0
+    while (start := text.find(_CLOCKS, end)) >= 0:
+        close = text.find(_CLOCKS_END, start)
+        if close < 0 or text.find("gpu", start, close) >= 0:
+            return text
+        parts.append(text[end:start])
+        end = close + len(_CLOCKS_END)
+    return "".join((*parts, text[end:]))
+
+
 def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, list[ElementTree.Element]]:
     """The root, if the document is whole, and the GPU elements that are."""
-    subset = any("[" in found for found in _DOCTYPE.findall(text))
-    if subset or _ENTITY.search(text):
+    low = text.lower()
+    if "<!entity" in low or ("<!doctype" in low and any("[" in found for found in _DOCTYPE.findall(low))):
         reading.unknown("a document type with entities or an internal subset is not read")
         return None, []
     try:
@@ -342,7 +357,7 @@ def parse_nvidia_smi_qx(text: str) -> Reading:
         if line.strip() and line.lstrip().startswith("<"):
             reading.unknown(line)
     tool_errors(reading, stray)
-    root, elements = _elements(reading, document)
+    root, elements = _elements(reading, _without_clocks(document))
     values = Values(reading, "output")
     facts = reading.facts
 

@@ -151,8 +151,13 @@ def _encoder(results: Results, strings: Table) -> Callable[[Result], tuple[Any, 
     waiting = open_readings(results.results)
     limits = {passed: _limit(results, passed) for passed in EXCERPTS}
 
+    known: dict[str, int] = {}
+
     def text(value: str) -> int:
-        return strings.add(clean(value))
+        index = known.get(value)
+        if index is None:
+            index = known[value] = strings.add(clean(value))
+        return index
 
     def encode(result: Result) -> tuple[Any, ...]:
         state = UNREACHABLE if result.subject in results.unreachable else display_state(result, waiting)

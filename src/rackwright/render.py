@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.bccache
 
 from rackwright.errors import CannotRun, Problem, nearest
 
@@ -43,6 +46,15 @@ def template_names() -> list[str]:
     return environment().list_templates(extensions=["j2"])
 
 
+class _Compiled(jinja2.bccache.FileSystemBytecodeCache):
+    """Compiled templates beside their sources, as Python keeps its own, where it can write there."""
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        with contextlib.suppress(OSError):
+            Path(self.directory).mkdir(exist_ok=True)
+            super().dump_bytecode(bucket)
+
+
 @cache
 def environment() -> jinja2.Environment:
     """The one environment: a missing value is an error, and HTML is escaped.
@@ -62,6 +74,7 @@ def environment() -> jinja2.Environment:
         )
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        bytecode_cache=None if sys.dont_write_bytecode else _Compiled(str(TEMPLATES / "__pycache__")),
         undefined=jinja2.StrictUndefined,
         autoescape=jinja2.select_autoescape(["html", "html.j2"], default_for_string=False),
         trim_blocks=True,

@@ -183,7 +183,7 @@ def test_results_stream_and_a_killed_run_loses_nothing(tmp_path: Path) -> None:
     )
     assert grown == [2, 4, 6]  # the header, then a line a result and a line a finished host
     text = stream.read_text()
-    stream.write_text(text[: text.index('"subject": "gpu-03"')])
+    stream.write_text(text[: text.index('"subject":"gpu-03"')])
     rescued = read_journal(stream).results
     assert [r.subject for r in rescued.results] == ["gpu-01", "gpu-02"]
     assert rescued.hosts == NAMES and "did not end by itself" in rescued.notes[-1]
