@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from checks.capture import Capture
-from checks.collect import Reader, Script
+from checks.collect import Script
+from checks.frames import Reader
 from checks.transport import AbortedError, Network, UnreachableError, stream
 from rackwright.inventory import Host
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from checks.capture import CommandOutput
-from checks.collect import Reader, build
+from checks.collect import build
+from checks.frames import Reader
 from checks.registry import Check, Command, Scope
 from rackwright.verdict import Severity, passed
 

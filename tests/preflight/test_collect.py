@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from checks import collect, registry
-from checks.collect import VARIABLES, Reader, build, commands_of, run_order, tool_of, variables_for
+from checks.collect import VARIABLES, build, commands_of, run_order, tool_of, variables_for
+from checks.frames import Reader
 from checks.registry import Command
 from rackwright.plan import NotApplicable
 from tests.preflight.plans import small_plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.collect import Reader, build
+from checks.collect import build
+from checks.frames import Reader
 from checks.registry import Command
 
 NONCE = "6b1f0c2d9e8a7b64"
