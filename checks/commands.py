@@ -85,11 +85,6 @@ CUDNN = Command(
     "ldconfig -p | sed -n 's/.*libcudnn\\.so[.0-9]* .*=> //p' | "
     'while read -r f; do readlink -f "$f"; done | sort -u; echo end',
 )
-SMI_APPS = Command(
-    "nvidia-smi-apps",
-    "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv",
-    timeout_s=30,
-)
 SMI_IDENTITY = Command(
     "nvidia-smi-identity",
     "nvidia-smi --query-gpu=index,name,pci.bus_id,driver_version,vbios_version,power.limit --format=csv",

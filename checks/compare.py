@@ -24,7 +24,7 @@ from rackwright.verdict import Result, Results, Status
 _MOVES = re.compile(
     r"temperature|tlimit|power_draw|utili[sz]ation|memory_used|used_mib|^clocks_active|_clock_|fan_(speed|percent)"
     r"|offset|dispersion|skew|delay|uptime|^(free|available|used|use_percent|data_units|power_on|percentage_used)"
-    r"|hours|timestamp|^(time|time_usec|rtc|pid|pstate|refcount|reference|stratum)$"
+    r"|hours|timestamp|^process_|^(time|time_usec|rtc|pid|pstate|refcount|reference|stratum)$"
 )
 """Last words of facts' paths that differ from minute to minute."""
 _MOVING = frozenset(

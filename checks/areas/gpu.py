@@ -18,7 +18,6 @@ from checks.areas._read import (
     applies,
     at_full_load,
     at_least,
-    csv_rows,
     fault,
     gpus,
     is_number,
@@ -39,7 +38,6 @@ from checks.commands import (
     LSPCI,
     PERSISTENCED,
     PROCESSES,
-    SMI_APPS,
     SMI_LIST,
     SMI_LOAD,
     SMI_XML,
@@ -590,7 +588,7 @@ def memory_temperature(view: HostView, want: float, context: Context) -> Outcome
     id="gpu-idle",
     title="No foreign process on the GPUs",
     severity=Severity.MAJOR,
-    commands=[SMI_XML, SMI_APPS],
+    commands=[SMI_XML],
     expects="gpu.memory_used_max_mib",
     remedy="nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv; sudo kill PID"
     "  # memory without a process: sudo nvidia-smi --gpu-reset",
@@ -603,16 +601,16 @@ def idle(view: HostView, want: int, context: Context) -> Outcome:
     names = tuple(allowed) if applies(allowed) else ()
     apps = _apps(view)
     found = [
-        fault(a["gpu"], f"process {a['pid']} ({a['name']}) holds {a['memory']}")
-        for a in apps
-        if not (names and a["name"].rpartition("/")[2].startswith(names))
+        fault(where, f"process {pid} ({name}) holds {memory}")
+        for where, pid, name, memory in apps
+        if not (names and name.rpartition("/")[2].startswith(names))
     ]
-    engine = {a["gpu"] for a in apps}
+    engine = {where for where, *_ in apps}
     for where, gpu in gpus(view, SMI_XML):
         used = gpu["memory_used_mib"]
         if odd := reading(where, "memory used", used, COUNT):
             found += odd
-        elif used > want and _bus(gpu["pci_bus_id"]) not in {a["bus"] for a in apps}:
+        elif used > want and where not in engine:
             found.append(fault(where, f"{used:g} MiB in use by no process"))
     most = max(
         (g["memory_used_mib"] for _, g in gpus(view, SMI_XML) if is_number(g["memory_used_mib"])),
@@ -627,22 +625,19 @@ def idle(view: HostView, want: int, context: Context) -> Outcome:
     )
 
 
-def _apps(view: HostView) -> list[dict[str, str]]:
-    at = {_bus(g["pci_bus_id"]): where for where, g in gpus(view, SMI_XML)}
-    text = view.text(SMI_APPS)
-    if not text.lstrip().lower().startswith("gpu_bus_id"):
-        raise NotMeasured(f"`{SMI_APPS.shell}` printed no header")
-    rows = csv_rows(view, SMI_APPS)
-    return [
-        {
-            "bus": _bus(row["gpu_bus_id"]),
-            "gpu": at.get(_bus(row["gpu_bus_id"]), row["gpu_bus_id"]),
-            "pid": row.get("pid", "?"),
-            "name": row.get("process_name", "?"),
-            "memory": row.get("used_gpu_memory") or row.get("used_memory") or "memory",
-        }
-        for row in rows
-    ]
+def _apps(view: HostView) -> list[tuple[str, str, str, str]]:
+    """GPU, process id, name and memory of every process but those that only draw."""
+    apps = []
+    for where, gpu in gpus(view, SMI_XML):
+        running = gpu["processes"]
+        if not isinstance(running, list):
+            raise NotMeasured(f"{where}: the list of processes reads {shown(running)}")
+        for process in running:
+            if process["process_type"] != "G":
+                used = process["used_memory_mib"]
+                memory = f"{used:g} MiB" if is_number(used) else shown(used)
+                apps.append((where, shown(process["pid"]), process["process_name"] or "?", memory))
+    return apps
 
 
 @check(

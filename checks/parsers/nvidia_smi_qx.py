@@ -212,7 +212,32 @@ def _gpu_facts(gpu: _Gpu) -> Facts:
         gpu.reading.contradiction(f"GPU {address} has the pci_bus_id {printed}", gpu.where)
     facts = gpu_facts(gpu, address or printed or None)
     facts["clocks_active_reasons"] = _reasons(gpu)
+    facts["processes"] = _processes(gpu)
     return facts
+
+
+def _processes(gpu: _Gpu) -> list[Facts] | NA | None:
+    """Every process with a context on the GPU; ``type`` is C (compute), G (graphics), C+G or M+C (by MPS)."""
+    section = gpu.first("processes")
+    if section is None:
+        return None
+    if len(section) == 0:
+        return na(section.text or "") or []
+    values = Values(gpu.reading, gpu.where)
+    found = []
+    for info in section.findall("process_info"):
+        for tag in ("pid", "type", "process_name", "used_memory"):
+            if len(info.findall(tag)) != 1:
+                gpu.reading.truncated(f"process_info with {len(info.findall(tag))} {tag}", gpu.where)
+        found.append(
+            {
+                "pid": values.number(info.findtext("pid")),
+                "process_type": values.text(info.findtext("type")),
+                "process_name": (info.findtext("process_name") or "").strip() or None,
+                "used_memory_mib": values.number(info.findtext("used_memory"), ("MiB", "MB")),
+            }
+        )
+    return found
 
 
 @lru_cache(maxsize=512)

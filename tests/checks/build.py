@@ -34,6 +34,7 @@ GPU: dict[str, Any] = {
     "address": None, "device": "0x233510DE", "vbios": "96.00.BC.00.02", "gsp": "570.148.08",
     "compute": "Default", "corrected": "0", "pages": "N/A",
     "cluster": "00000000-0000-0000-0000-000000000000", "clique": "0",
+    "processes": "",
 }  # fmt: skip
 REASONS = (
     "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown",
@@ -141,6 +142,8 @@ def _gpu_xml(number: int, g: Mapping[str, Any]) -> str:
 <route_unhealthy>{g["route_unhealthy"]}</route_unhealthy>
 </health>
 </fabric>
+<processes>
+{g["processes"]}</processes>
 </gpu>
 """
 
