@@ -11,7 +11,7 @@ from typing import Any
 from checks.capture import Capture
 from checks.evidence import evidence
 from checks.parsers import parse_once
-from checks.registry import Check, Command, Scope, expectation
+from checks.registry import Check, Command, Judge, Scope, expectation
 from checks.remedy import filled
 from checks.view import HostView, NotMeasured
 from rackwright.inventory import Host, Inventory
@@ -150,7 +150,7 @@ class Bench:
                 return could_not_measure(f"missing expectation {_plan_path(item, pool)}")
             if isinstance(want, NotApplicable):
                 return not_applicable(want.not_applicable)
-        outcome = item.judge(seen, want, context) if _takes_context(item) else item.judge(seen, want)
+        outcome = item.judge(seen, want, context) if _takes_context(item.judge) else item.judge(seen, want)
         if not isinstance(outcome, Outcome):
             raise TypeError(f"it returned {type(outcome).__name__}, not an outcome")
         return outcome
@@ -207,8 +207,8 @@ _NOTHING_TO_MEND = ("open:", "not compared")
 
 
 @lru_cache(maxsize=512)
-def _takes_context(item: Check) -> bool:
-    return len(inspect.signature(item.judge).parameters) > 2
+def _takes_context(judge: Judge) -> bool:
+    return len(inspect.signature(judge).parameters) > 2
 
 
 def _plan_path(item: Check, pool: Pool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from checks import fixes
 from checks.areas._read import Context, absent, applies, fault, is_number, leaf, paths, verdict
 from checks.commands import CMDLINE, CPUIDLE, GOVERNORS, LSCPU, MEMINFO, NUMA_BALANCING, SWAPS, THP
@@ -57,12 +59,24 @@ def idle_states(view: HostView, want: tuple[str, ...]) -> Outcome:
             f"the kernel manages no idle states (driver {facts['driver'] or 'unknown'}); in a virtual "
             "machine the plan must say that they do not apply"
         )
-    enabled = list(dict.fromkeys(s["name"] for s in states if s["disabled"] is False))
+    kinds = dict.fromkeys((s["name"], s["disabled"]) for s in states)  # hundreds of CPUs, a few states
+    enabled = [name for name, disabled in kinds if disabled is False]
     deep = [name for name in enabled if name not in want]
-    unknown = [s["name"] for s in states if not isinstance(s["disabled"], bool)]
+    unknown = [name for name, disabled in kinds if not isinstance(disabled, bool)]
     found = [fault("", f"enabled: {listing(deep)}")] if deep else []
     found += [absent("", f"state {name}", None) for name in dict.fromkeys(unknown)]
     return verdict(found, actual=", ".join(enabled) or "none enabled", expected=f"only {', '.join(want)}")
+
+
+@lru_cache(maxsize=16)
+def _governors(text: str) -> dict[str, dict[int, str]]:
+    """Attribute, CPU to what it reads. Hosts of one kind print the same; nobody changes what is returned."""
+    values: dict[str, dict[int, str]] = {
+        "scaling_driver": {}, "scaling_governor": {}, "energy_performance_preference": {},
+    }  # fmt: skip
+    for (number, name), value in paths(text, r"/cpu(\d+)/cpufreq/(\w+)$"):
+        values.setdefault(name, {})[int(number)] = value
+    return values
 
 
 @check(
@@ -81,11 +95,7 @@ def governor(view: HostView, want: str) -> Outcome:
     """A saving governor lets the cores that feed the GPUs run at a fraction of their clock at each start."""
     found: dict[str, list[str]] = {}
     text = view.text(GOVERNORS)
-    values: dict[str, dict[int, str]] = {
-        "scaling_driver": {}, "scaling_governor": {}, "energy_performance_preference": {},
-    }  # fmt: skip
-    for (number, name), value in paths(text, r"/cpu(\d+)/cpufreq/(\w+)$"):
-        values.setdefault(name, {})[int(number)] = value
+    values = _governors(text)
     if not text.rstrip().endswith("end"):
         raise NotMeasured("the list of frequency governors came back incomplete")
     if not values["scaling_governor"]:

@@ -163,7 +163,10 @@ def normalise(text: str) -> str:
         text = _ANSI.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():  # what nearly every tool prints: six times as fast
-        text = text.encode("ascii").translate(None, _CONTROL_BYTES).decode("ascii")
+        data = text.encode("ascii").translate(None, _CONTROL_BYTES)
+        text = data.decode("ascii")
+        if b"\n\n\n\n" not in b"\n" + data.translate(None, b" \t"):
+            return text
     else:
         text = _CONTROL.sub("", text).replace("\u00a0", " ")
     if not _BLANK_RUN.search("\n" + text):

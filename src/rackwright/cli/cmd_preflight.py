@@ -313,6 +313,8 @@ def _write(
 
 
 def _write_outputs(results: Results, registry: Any, outputs: dict[str, Path]) -> tuple[Problem, ...]:
+    if not outputs:
+        return ()
     from checks.report.outputs import OUTPUTS
 
     problems: list[Problem] = []
