@@ -41,7 +41,11 @@ from checks.parsers._values import na
 
 _START = re.compile(r"<\?xml|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = "</nvidia_smi_log>"
-_CLOCKS, _CLOCKS_END = "<supported_clocks>", "</supported_clocks>"
+_CLOCKS = re.compile(
+    r"<supported_clocks>(?:\s*+<supported_mem_clock>\s*+<value>[^<>&]*+</value>"
+    r"(?:\s*+<supported_graphics_clock>[^<>&]*+</supported_graphics_clock>)*+\s*+</supported_mem_clock>)++\s*+"
+    r"</supported_clocks>"
+)
 _DOCTYPE = re.compile(r"<!doctype[^>]*")
 _GPU_START, _GPU_END = "<gpu id=", "</gpu>"
 
@@ -310,16 +314,9 @@ def _flags(gpu: _Gpu) -> dict[str, str | None]:
 def _without_clocks(text: str) -> str:
     """``text`` without the lists of clocks that a GPU can be set to: half of a report, and no fact.
 
-    One that is not closed within its GPU stays, and with it what is wrong with the document.
+    Only a whole list goes, and its lines stay: what is damaged is still told, and where.
     """
-    parts, end = [], 0
-    while (start := text.find(_CLOCKS, end)) >= 0:
-        close = text.find(_CLOCKS_END, start)
-        if close < 0 or text.find("gpu", start, close) >= 0:
-            return text
-        parts.append(text[end:start])
-        end = close + len(_CLOCKS_END)
-    return "".join((*parts, text[end:]))
+    return _CLOCKS.sub(lambda found: "\n" * found.group().count("\n"), text)
 
 
 def _elements(reading: Reading, text: str) -> tuple[ElementTree.Element | None, list[ElementTree.Element]]:
