@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rackwright.plan import load_plan
 from tests.engine import needs
 from tests.golden import REPOSITORY
 from tests.rack.judging import require_rack
@@ -78,8 +79,10 @@ def test_the_demo_finds_what_it_planted_and_leaves_nothing(tmp_path: Path) -> No
 def test_the_demo_applies_the_plan_where_the_real_engine_is(tmp_path: Path) -> None:
     require_rack()
     out = clean_run(tmp_path, dict(os.environ))
-    assert "kimi-k2-instruct: 28 of 28 pods ready, on 28 nodes of pool h200" in out
-    assert "kimi-k2-instruct: 14 of 14 groups in one block each" in out
+    groups = load_plan(REPOSITORY / "inventory/roce-100k/plan.yaml").serving.deployments[0].replicas
+    pods = groups * 2
+    assert f"kimi-k2-instruct: {pods} of {pods} pods ready, on {pods} nodes of pool h200" in out
+    assert f"kimi-k2-instruct: {groups} of {groups} groups in one block each" in out
     assert "engine: real (pulumi v3." in out
     assert not (tmp_path / "lab").exists()
 
