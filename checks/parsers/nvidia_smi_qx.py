@@ -373,8 +373,9 @@ def parse_nvidia_smi_qx(text: str) -> Reading:
         return reading
     end = text.find(_END)
     stray = text[: start.start()] + ("\n" + text[end + len(_END) :] if end >= 0 else "")
+    stray_lines = text.count("\n", 0, start.start())
     document = text[start.start() : end + len(_END) if end >= 0 else len(text)]
-    document = re.sub(r"^<\?xml[^>]*\?>\s*", "", document)
+    document = "\n" * stray_lines + re.sub(r"^<\?xml[^>]*\?>", "", document)
     for line in stray.split("\n"):
         if line.strip() and line.lstrip().startswith("<"):
             reading.unknown(line)
