@@ -186,3 +186,9 @@ def test_without_a_home_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("HOME", raising=False)
     write(tmp_path, "c/cabinets/a.yaml", CABINET.format(id="one", rating=8000))
     assert read_catalog(tmp_path / "c").cabinets
+
+
+def test_a_shipped_scenario_is_known_by_its_file_name() -> None:
+    folder = OURS / "scenarios"
+    names = {item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")}
+    assert names == set(load_catalog().scenarios) and "chat" in names
