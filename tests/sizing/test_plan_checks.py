@@ -176,3 +176,11 @@ def test_a_plan_of_odd_numbers_is_as_its_workload_gives_it(tmp_path: Path) -> No
     asked = workload(slo__tpot_p50="33.333333333333336 ms", users__peak_hour="15.123456789012 %")
     (tmp_path / "p.yaml").write_text(size(asked, CATALOG).to_yaml(), encoding="utf-8")
     assert check(load_plan(tmp_path / "p.yaml"), CATALOG) == []
+
+
+def test_a_copy_with_another_value_has_another_digest() -> None:
+    plan = load_plan(PLAN)
+    stated = plan.digest
+    other = plan.model_copy(update={"cautions": ()})
+    assert plan.cautions and other.digest != stated and plan.digest == stated
+    assert other.model_copy(update={"cautions": plan.cautions}).digest == stated

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -68,10 +69,16 @@ class Plan(Section):
         """Plain data in file order, without the digest and without fields that are None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over the canonical form; objects and results carry it (its first 12 digits as a label)."""
         return hashlib.sha256(dump_yaml(self.as_dict()).encode()).hexdigest()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, without the digest that was computed for what is copied."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("digest", None)
+        return copied
 
     def pool(self, name: str) -> Pool:
         return next(p for p in self.pools if p.name == name)
