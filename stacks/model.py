@@ -13,6 +13,8 @@ from typing import Any
 import pulumi_kubernetes as k8s
 
 from rackwright import placement
+from rackwright.engines.launcher import Traits
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.errors import InputErrors, Problem
 from rackwright.plan import (
     Deployment,
@@ -93,6 +95,10 @@ class Served:
     @property
     def name(self) -> str:
         return self.deployment.name
+
+    @property
+    def traits(self) -> Traits:
+        return LAUNCHERS[self.deployment.engine.name].TRAITS
 
     @property
     def grouped(self) -> bool:

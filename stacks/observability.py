@@ -34,6 +34,18 @@ def _pod_monitor(
     parent: pulumi.Resource, model: Model, section: ObservabilitySection, served: Served
 ) -> None:
     """Only pods that answer export metrics: a replica's worker has no server."""
+    endpoint: dict[str, Any] = {
+        "port": HTTP,
+        "path": "/metrics",
+        "interval": f"{section.scrape_s}s",
+        "scrapeTimeout": f"{section.scrape_timeout_s}s",
+    }
+    if not served.traits.labels_model:
+        model_name = {"targetLabel": "model_name", "replacement": served.deployment.served_name}
+        endpoint["relabelings"] = [model_name]
+    if served.traits.metrics_need_key:
+        key = model.environment.api_key
+        endpoint["authorization"] = {"credentials": {"name": key.name, "key": key.key}}
     k8s.apiextensions.CustomResource(
         served.name,
         api_version="monitoring.coreos.com/v1",
@@ -41,14 +53,7 @@ def _pod_monitor(
         metadata=model.metadata(served.name, "observability", namespace=model.namespace),
         spec={
             "selector": {"matchLabels": served.front},
-            "podMetricsEndpoints": [
-                {
-                    "port": HTTP,
-                    "path": "/metrics",
-                    "interval": f"{section.scrape_s}s",
-                    "scrapeTimeout": f"{section.scrape_timeout_s}s",
-                }
-            ],
+            "podMetricsEndpoints": [endpoint],
         },
         opts=pulumi.ResourceOptions(parent=parent),
     )

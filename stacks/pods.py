@@ -17,6 +17,7 @@ HTTP = "http"
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 """An engine that cannot find its weights must fail, not download others."""
 
+ENGINE_TYPE = "llm-d.ai/engine-type"
 GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-index"
 
 _VERIFY = """\
@@ -29,8 +30,8 @@ echo "weights verified: manifest sha256 $MANIFEST_SHA256"
 
 _PROBE_WITH_KEY = """\
 import os, sys, urllib.request
-key = os.environ["VLLM_API_KEY"]
-request = urllib.request.Request(sys.argv[1], headers={"Authorization": "Bearer " + key})
+key = os.environ["{variable}"]
+request = urllib.request.Request(sys.argv[1], headers={{"Authorization": "Bearer " + key}})
 urllib.request.urlopen(request, timeout=4).read(1)
 """
 
@@ -40,7 +41,7 @@ def engine_template(model: Model, served: Served, role: str) -> core.PodTemplate
     spec = served.deployment.engine.role(role)
     return core.PodTemplateSpecArgs(
         metadata=meta.ObjectMetaArgs(
-            labels={**served.selector, "app.kubernetes.io/component": "engine", ROLE: role},
+            labels={**served.selector, "app.kubernetes.io/component": "engine", ROLE: role, **_type(served)},
             annotations=_networks(served),
         ),
         spec=core.PodSpecArgs(
@@ -64,6 +65,12 @@ def engine_template(model: Model, served: Served, role: str) -> core.PodTemplate
     )
 
 
+def _type(served: Served) -> dict[str, str]:
+    """What the endpoint picker reads to know which metrics tell it queue and cache."""
+    kind = served.traits.engine_type
+    return {ENGINE_TYPE: kind} if kind else {}
+
+
 def _engine(model: Model, served: Served, role: EngineRole) -> core.ContainerArgs:
     deployment = served.deployment
     answers = role.role == served.front_role
@@ -78,22 +85,15 @@ def _engine(model: Model, served: Served, role: EngineRole) -> core.ContainerArg
         ports=[core.ContainerPortArgs(name=HTTP, container_port=deployment.engine.port)] if answers else None,
         resources=_resources(served),
         security_context=_confined(["IPC_LOCK"] if served.rdma else None),
-        startup_probe=_http_probe(
-            probes.path, probes.startup_period_s, probes.startup_failures, deployment.engine.port
-        )
+        startup_probe=_http_probe(served, probes.path, probes.startup_period_s, probes.startup_failures)
         if answers
         else None,
         readiness_probe=_http_probe(
-            probes.readiness_path,
-            probes.readiness_period_s,
-            probes.readiness_failures,
-            deployment.engine.port,
+            served, probes.readiness_path, probes.readiness_period_s, probes.readiness_failures
         )
         if answers
         else None,
-        liveness_probe=_http_probe(
-            probes.path, probes.liveness_period_s, probes.liveness_failures, deployment.engine.port
-        )
+        liveness_probe=_http_probe(served, probes.path, probes.liveness_period_s, probes.liveness_failures)
         if answers
         else None,
         lifecycle=core.LifecycleArgs(
@@ -111,11 +111,12 @@ def _environment(
     fabric = served.rdma
     plain = {**OFFLINE, **(fabric.nccl_env if fabric else {}), **role.env}
     env = [core.EnvVarArgs(name=name, value=value) for name, value in plain.items()]
-    if served.grouped and "VLLM_HOST_IP" not in plain:
+    address = served.traits.address_variable
+    if served.grouped and address and address not in plain:
         # With several interfaces in the pod the engine would guess which one its peers can reach.
         env.append(
             core.EnvVarArgs(
-                name="VLLM_HOST_IP",
+                name=address,
                 value_from=core.EnvVarSourceArgs(
                     field_ref=core.ObjectFieldSelectorArgs(field_path="status.podIP")
                 ),
@@ -124,7 +125,7 @@ def _environment(
     if answers:
         env.append(
             core.EnvVarArgs(
-                name="VLLM_API_KEY",
+                name=served.traits.key_variable,
                 value_from=core.EnvVarSourceArgs(
                     secret_key_ref=core.SecretKeySelectorArgs(name=api_key.name, key=api_key.key)
                 ),
@@ -133,13 +134,13 @@ def _environment(
     return env
 
 
-def _http_probe(path: str, period_s: int, failures: int, port: int) -> core.ProbeArgs:
+def _http_probe(served: Served, path: str, period_s: int, failures: int) -> core.ProbeArgs:
     """An HTTP probe; below ``/v1`` the engine asks for its key, which only the container holds."""
     if path.startswith("/v1"):
+        url = f"http://127.0.0.1:{served.deployment.engine.port}{path}"
+        script = _PROBE_WITH_KEY.format(variable=served.traits.key_variable)
         return core.ProbeArgs(
-            exec_=core.ExecActionArgs(
-                command=["python3", "-c", _PROBE_WITH_KEY, f"http://127.0.0.1:{port}{path}"]
-            ),
+            exec_=core.ExecActionArgs(command=["python3", "-c", script, url]),
             period_seconds=period_s,
             failure_threshold=failures,
             timeout_seconds=5,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from rackwright import render_links as links
 from rackwright import secrets
 from rackwright.engines import matrix
+from rackwright.engines.registry import matrix_of, scrape_labels
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Plan
 
@@ -423,7 +424,13 @@ def _engine_findings(plan: Plan, deployment: Deployment, objects: Sequence[Objec
         if rule.record
     }
     for where, query in _queries(deployment, objects):
-        for found in matrix.check_promql(engine.name, engine.version, query, recorded=recorded):
+        for found in matrix.check_promql(
+            matrix_of(engine.name),
+            engine.version,
+            query,
+            recorded=recorded,
+            extra_labels=scrape_labels(engine.name),
+        ):
             yield Finding(
                 "exported-metrics",
                 found.severity,
@@ -441,7 +448,7 @@ def _argument_findings(deployment: Deployment, where: str, container: Mapping[st
     engine = deployment.engine
     words = [secrets.masked(_filled(str(word)), _REDACTED) for word in container.get("args") or ()]
     names = [str(v.get("name")) for v in container.get("env") or ()]
-    for argument in matrix.check_args(engine.name, engine.version, words):
+    for argument in matrix.check_args(matrix_of(engine.name), engine.version, words):
         yield Finding(
             "engine-arguments",
             argument.severity,
@@ -453,7 +460,7 @@ def _argument_findings(deployment: Deployment, where: str, container: Mapping[st
                 argument.successor_or_hint,
             ),
         )
-    for variable in matrix.check_env(engine.name, engine.version, names):
+    for variable in matrix.check_env(matrix_of(engine.name), engine.version, names):
         yield Finding(
             "engine-arguments",
             variable.severity,

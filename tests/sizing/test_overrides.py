@@ -7,13 +7,13 @@ import pytest
 from rackwright.catalog import load_catalog
 from rackwright.engines import owned
 from rackwright.engines.matrix_data import load_matrix
+from rackwright.engines.registry import LAUNCHERS, matrix_of
 from rackwright.errors import Infeasible, InputErrors
 from rackwright.sizing.size import size
 
 from .build import workload
 
 CATALOG = load_catalog()
-VERSION = CATALOG.engines["vllm"].version
 
 
 @pytest.mark.parametrize("tp", range(1, 65))
@@ -37,21 +37,28 @@ def test_tensor_parallel_over_pcie_is_refused(tp: int) -> None:
         )
 
 
-@pytest.mark.parametrize("flag", sorted(owned.OWNERS))
-def test_an_owned_flag_is_refused_in_every_spelling(flag: str) -> None:
-    options = load_matrix("vllm", VERSION).options
+OWNED_FLAGS = [
+    (engine, flag) for engine in sorted(LAUNCHERS) for flag in sorted(LAUNCHERS[engine].OWNED.owners)
+]
+
+
+@pytest.mark.parametrize(("engine", "flag"), OWNED_FLAGS)
+def test_an_owned_flag_is_refused_in_every_spelling(engine: str, flag: str) -> None:
+    version = CATALOG.engines[engine].version
+    options = load_matrix(matrix_of(engine), version).options
     spellings = {flag, flag.replace("-", "_"), f"--{flag}", *options[f"--{flag}"].aliases}
     spellings |= {n.lstrip("-") for n in options[f"--{flag}"].negatives}
     for spelling in spellings:
-        found = list(owned.problems(VERSION, {spelling: 1}))
+        found = list(owned.problems(engine, version, {spelling: 1}))
         assert len(found) == 1, spelling
         assert "must be decided by" in found[0].rule
 
 
 def test_every_beginning_of_an_owned_flag_is_refused() -> None:
-    for flag in owned.OWNERS:
+    for engine, flag in OWNED_FLAGS:
+        version = CATALOG.engines[engine].version
         for length in range(1, len(flag)):
-            assert list(owned.problems(VERSION, {flag[:length]: 1})), flag[:length]
+            assert list(owned.problems(engine, version, {flag[:length]: 1})), flag[:length]
 
 
 @pytest.mark.parametrize("value", [-1, 0, 131072.0, True, "many", "1.5K", "-1k", "", "9" * 5000])
@@ -164,3 +171,33 @@ def test_dotted_keys_stay_and_those_of_refused_flags_do_not() -> None:
     assert "--compilation-config.mode=3" in plan.deployments[0].engine.roles[0].args
     with pytest.raises(InputErrors, match="not supported"):
         size(workload(overrides__engine_flags={"kv_transfer_config.kv_role": "kv_both"}), CATALOG)
+
+
+def test_flags_of_sglang_are_judged_by_sglang() -> None:
+    """8,192 tokens a step unless said otherwise; the alias is brought to its full name."""
+    plan = size(workload(engine="sglang", overrides__engine_flags={"chunked_prefill_size": 4096}), CATALOG)
+    args = plan.deployments[0].engine.roles[0].args
+    assert "--chunked-prefill-size=4096" in args
+    assert "--chunked-prefill-size=8192" not in args
+    plain = size(workload(engine="sglang"), CATALOG)
+    assert plan.deployments[0].memory.activations_gib < plain.deployments[0].memory.activations_gib
+    with pytest.raises(InputErrors) as caught:
+        size(
+            workload(
+                engine="sglang",
+                overrides__engine_flags={
+                    "tp": 4,
+                    "enable-ep-moe": True,
+                    "max-num-batched-tokens": 4096,
+                    "chunked-prefill-size": "8k",
+                    "disable-radix-cache": "false",
+                },
+            ),
+            CATALOG,
+        )
+    rules = {p.where.rpartition(".")[2]: f"{p.rule} / {p.next}" for p in caught.value.problems}
+    assert rules["tp"].endswith("write tp-size, which must be decided by overrides.tensor_parallel")
+    assert "--ep-size" in rules["enable-ep-moe"]
+    assert rules["max-num-batched-tokens"].startswith("must be a flag of sglang 0.5.23")
+    assert rules["chunked-prefill-size"] == "must be an integer of at least 1 / write an integer"
+    assert "disable-radix-cache" in rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackwright.engines import matrix, vllm
+from rackwright.engines import matrix, monitoring, pod, registry, vllm
 from rackwright.plan import load_plan
 from tests.golden import REPOSITORY
 
@@ -16,7 +16,7 @@ NEVER = ("--enforce-eager", "--disable-log-requests", "--swap-space")
 @pytest.mark.parametrize("plan", PLANS, ids=lambda p: p.header.name)
 def test_command_lines_are_accepted(plan) -> None:  # type: ignore[no-untyped-def]
     for deployment in plan.deployments:
-        assert list(vllm.flag_problems("0.33.0", deployment.engine.roles, "x")) == []
+        assert list(registry.flag_problems("vllm", "0.33.0", deployment.engine.roles, "x")) == []
         for role in deployment.engine.roles:
             assert role.command == ("vllm", "serve")
             assert not [a for a in role.args if a.startswith(NEVER)]
@@ -39,7 +39,7 @@ def test_expressions_use_only_exported_metrics(plan) -> None:  # type: ignore[no
 
 
 def test_alert_on_time_to_first_token_is_half_over_the_objective_for_three_minutes() -> None:
-    rules = vllm.rules("ns", "m", ttft_p95_ms=500, tpot_p50_ms=33.3, max_num_seqs=100)
+    rules = monitoring.rules(vllm.NAMES, "ns", "m", ttft_p95_ms=500, tpot_p50_ms=33.3, max_num_seqs=100)
     alert = next(r for r in rules if r.alert == "TimeToFirstTokenHigh")
     assert alert.expr.endswith("> 0.75")
     assert alert.for_ == "3m"
@@ -59,11 +59,11 @@ def test_arguments_spell_true_false_and_values() -> None:
 
 
 def test_queue_holds_what_arrives_until_the_cut_off() -> None:
-    assert vllm.max_queued(125, 14, 5000) == 45
-    assert vllm.max_queued(0.1, 1, 5000) == 8
+    assert pod.max_queued(125, 14, 5000) == 45
+    assert pod.max_queued(0.1, 1, 5000) == 8
 
 
 def test_resources_of_eight_gpus() -> None:
-    pod = vllm.resources(8, 8, 224, 480)
-    assert (pod.cpus, pod.memory_gib, pod.shm_gib) == (190, 576 + 32, 32)
-    assert vllm.resources(2, 8, 8, 10).cpus == 4
+    eight = pod.resources(8, 8, 224, 480)
+    assert (eight.cpus, eight.memory_gib, eight.shm_gib) == (190, 576 + 32, 32)
+    assert pod.resources(2, 8, 8, 10).cpus == 4

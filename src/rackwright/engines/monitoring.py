@@ -21,7 +21,7 @@ BY = "namespace, model_name"
 
 @dataclass(frozen=True)
 class Names:
-    """Series of an engine.
+    """Series of an engine; None: the engine exports no such thing, and nothing is recorded or alerted on it.
 
     Attributes:
         ttft, itl, e2e, queue: histograms in seconds, without ``_bucket``: to the first token, between tokens,
@@ -33,15 +33,28 @@ class Names:
             selector and ``{by}`` for the labels to keep.
     """
 
-    ttft: str
-    itl: str
-    e2e: str
-    queue: str
     generated: str
     running: str
     waiting: str
-    kv_usage: str
-    hit_ratio: str
+    e2e: str | None = None
+    ttft: str | None = None
+    itl: str | None = None
+    queue: str | None = None
+    kv_usage: str | None = None
+    hit_ratio: str | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the deployment checklist wants measured and the engine does not export."""
+        wanted = {
+            "time to first token": self.ttft,
+            "time between tokens": self.itl,
+            "time of a whole request": self.e2e,
+            "time spent waiting": self.queue,
+            "use of the KV cache": self.kv_usage,
+            "prefix cache hits": self.hit_ratio,
+        }
+        return tuple(what for what, name in wanted.items() if name is None)
 
 
 def selector(namespace: str, model_name: str) -> str:
@@ -51,20 +64,26 @@ def selector(namespace: str, model_name: str) -> str:
 def triggers(names: Names, namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigger, ...]:
     """When to add replicas: requests wait, the KV cache is nearly full, or most sequences are in use."""
     where = selector(namespace, model_name)
-    return (
+    found = [
         Trigger(
             query=f"sum({names.waiting}{where})",
             threshold=str(max(1, max_num_seqs // 16)),
             activation="1",
             metric_type="AverageValue",
-        ),
-        Trigger(query=f"avg({names.kv_usage}{where})", threshold=f"{KV_SCALE:g}", metric_type="Value"),
+        )
+    ]
+    if names.kv_usage:
+        found.append(
+            Trigger(query=f"avg({names.kv_usage}{where})", threshold=f"{KV_SCALE:g}", metric_type="Value")
+        )
+    found.append(
         Trigger(
             query=f"sum({names.running}{where})",
             threshold=str(max(1, math.floor(RUNNING_SHARE * max_num_seqs))),
             metric_type="AverageValue",
-        ),
+        )
     )
+    return tuple(found)
 
 
 def rules(
@@ -91,68 +110,90 @@ def rules(
             ("e2e", names.e2e, (0.95,)),
             ("queue", names.queue, (0.95,)),
         )
+        if metric
         for share in shares
     ]
-    recordings += [
+    recordings.append(
         Rule(
             record="rackwright:output_tokens:rate1m",
             expr=f"sum by ({by}) (rate({names.generated}{where}[1m]))",
-        ),
-        Rule(
-            record="rackwright:prefix_cache_hits:ratio5m",
-            expr=names.hit_ratio.format(by=by, where=where),
-        ),
-    ]
+        )
+    )
+    if names.hit_ratio:
+        recordings.append(
+            Rule(
+                record="rackwright:prefix_cache_hits:ratio5m",
+                expr=names.hit_ratio.format(by=by, where=where),
+            )
+        )
     itl = max(ITL_P95_S, TTFT_ALERT * tpot_p50_ms / 1000)
     running = math.floor(RUNNING_SHARE * max_num_seqs)
-    alerts = [
-        Rule(
-            alert="TimeToFirstTokenHigh",
-            expr=f"rackwright:ttft_seconds:p95{where} > {ttft_p95_ms * TTFT_ALERT / 1000:g}",
-            for_="3m",
-            severity="critical",
-            summary="p95 of the time to first token is 50 % over its objective",
-            runbook="runbook/ttft",
+    alerts: list[tuple[str | None, Rule]] = [
+        (
+            names.ttft,
+            Rule(
+                alert="TimeToFirstTokenHigh",
+                expr=f"rackwright:ttft_seconds:p95{where} > {ttft_p95_ms * TTFT_ALERT / 1000:g}",
+                for_="3m",
+                severity="critical",
+                summary="p95 of the time to first token is 50 % over its objective",
+                runbook="runbook/ttft",
+            ),
         ),
-        Rule(
-            alert="InterTokenLatencyHigh",
-            expr=f"rackwright:itl_seconds:p95{where} > {itl:g}",
-            for_="3m",
-            severity="warning",
-            summary=f"p95 between tokens is over {itl * 1000:g} ms",
-            runbook="runbook/itl",
+        (
+            names.itl,
+            Rule(
+                alert="InterTokenLatencyHigh",
+                expr=f"rackwright:itl_seconds:p95{where} > {itl:g}",
+                for_="3m",
+                severity="warning",
+                summary=f"p95 between tokens is over {itl * 1000:g} ms",
+                runbook="runbook/itl",
+            ),
         ),
-        Rule(
-            alert="RequestsWaiting",
-            expr=f"sum by ({by}) ({names.waiting}{where}) > 0",
-            for_="5m",
-            severity="warning",
-            summary="requests wait: capacity is short, whatever GPU utilisation says",
-            runbook="runbook/waiting",
+        (
+            names.waiting,
+            Rule(
+                alert="RequestsWaiting",
+                expr=f"sum by ({by}) ({names.waiting}{where}) > 0",
+                for_="5m",
+                severity="warning",
+                summary="requests wait: capacity is short, whatever GPU utilisation says",
+                runbook="runbook/waiting",
+            ),
         ),
-        Rule(
-            alert="KvCacheNearlyFull",
-            expr=f"max by ({by}, pod) ({names.kv_usage}{where}) > {KV_ALERT:g}",
-            for_="2m",
-            severity="warning",
-            summary="KV cache over 95 %: running requests will be preempted",
-            runbook="runbook/kv-cache",
+        (
+            names.kv_usage,
+            Rule(
+                alert="KvCacheNearlyFull",
+                expr=f"max by ({by}, pod) ({names.kv_usage}{where}) > {KV_ALERT:g}",
+                for_="2m",
+                severity="warning",
+                summary="KV cache over 95 %: running requests will be preempted",
+                runbook="runbook/kv-cache",
+            ),
         ),
-        Rule(
-            alert="RunningNearLimit",
-            expr=f"max by ({by}, pod) ({names.running}{where}) >= {running}",
-            for_="5m",
-            severity="warning",
-            summary=f"running requests at 0.9 × {max_num_seqs}: add replicas",
-            runbook="runbook/scale-out",
+        (
+            names.running,
+            Rule(
+                alert="RunningNearLimit",
+                expr=f"max by ({by}, pod) ({names.running}{where}) >= {running}",
+                for_="5m",
+                severity="warning",
+                summary=f"running requests at 0.9 × {max_num_seqs}: add replicas",
+                runbook="runbook/scale-out",
+            ),
         ),
-        Rule(
-            alert="EngineMetricsMissing",
-            expr=f"absent({names.running}{where})",
-            for_="2m",
-            severity="critical",
-            summary="no engine reports: down, or not scraped",
-            runbook="runbook/engine-down",
+        (
+            names.running,
+            Rule(
+                alert="EngineMetricsMissing",
+                expr=f"absent({names.running}{where})",
+                for_="2m",
+                severity="critical",
+                summary="no engine reports: down, or not scraped",
+                runbook="runbook/engine-down",
+            ),
         ),
     ]
-    return (*recordings, *alerts)
+    return (*recordings, *(rule for series, rule in alerts if series))

@@ -1,40 +1,36 @@
-"""The engines that a plan can start: one module each, all with the functions of `Launcher`."""
+"""The engines that a plan can start: one module each, with the parts of `Launcher`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
-from rackwright.engines import sglang, vllm
-from rackwright.engines.vllm import Serve
+from rackwright.engines import launch, sglang, vllm
+from rackwright.engines.launcher import Launcher
 from rackwright.errors import Problem
 from rackwright.plan.deployments import EngineRole
-from rackwright.plan.services import Rule, Trigger
-
-
-class Launcher(Protocol):
-    """What differs between engines, once the sizing has decided.
-
-    ``roles`` spells `Serve` as command lines; ``flag_problems`` holds them against the pinned version;
-    ``rules`` and ``triggers`` query what it exports.
-    """
-
-    def roles(self, serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]: ...
-
-    def flag_problems(self, version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]: ...
-
-    def rules(
-        self,
-        namespace: str,
-        model_name: str,
-        *,
-        ttft_p95_ms: float,
-        tpot_p50_ms: float,
-        max_num_seqs: int,
-    ) -> tuple[Rule, ...]: ...
-
-    def triggers(self, namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigger, ...]: ...
-
 
 LAUNCHERS: Mapping[str, Launcher] = {"sglang": sglang, "vllm": vllm}
 """By the id of the engine's catalog entry."""
+
+
+def matrix_of(engine: str) -> str:
+    """The engine whose matrix judges ``engine``: a variant speaks as the one that it is built from."""
+    known = LAUNCHERS.get(engine)
+    return known.TRAITS.matrix if known is not None else engine
+
+
+def flag_problems(engine: str, version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]:
+    """What the pinned version would not accept of the command lines and variables of ``parts``."""
+    return launch.flag_problems(matrix_of(engine), version, parts, where)
+
+
+def scrape_labels(engine: str) -> tuple[str, ...]:
+    """Labels that the scrape puts on the series of ``engine``, which does not export them itself."""
+    known = LAUNCHERS.get(engine)
+    return ("model_name",) if known is not None and not known.TRAITS.labels_model else ()
+
+
+def batched_flag(engine: str) -> str:
+    """The flag by which a person sets the tokens of one engine step; empty where there is none."""
+    known = LAUNCHERS.get(engine)
+    return known.OWNED.batched if known is not None else ""

@@ -1,55 +1,22 @@
-"""SGLang: from decided values to exact command lines, rules and triggers, behind the interface of `vllm`.
+"""SGLang: from decided values to exact command lines, rules and triggers.
 
-Source of flags and names: the matrix of the pinned version. What a pod needs whatever runs in it (probes,
-resources, limits, rollout) is taken over: SGLang answers ``/health`` and ``/v1/models`` too, and drains its
-requests when it is told to stop.
+Source of flags and names: the matrix of the pinned version. Source of what its endpoints do, of how it stops
+and of what its share of memory counts: its source at 0.5.23 (``entrypoints/http_server.py``,
+``utils/auth.py``, ``managers/tokenizer_manager.py``, ``model_executor/model_runner.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from rackwright.engines import launch, monitoring
-from rackwright.engines.vllm import (
-    Serve,
-    Value,
-    limits,
-    load_seconds,
-    max_queued,
-    probes,
-    resources,
-    rollout,
-    shutdown_seconds,
-)
-from rackwright.errors import Problem
+from rackwright.engines import monitoring
+from rackwright.engines.launcher import Owned, Serve, Traits, Value
 from rackwright.plan.deployments import EngineRole
-from rackwright.plan.services import Rule, Trigger
 from rackwright.units import exact
-
-__all__ = [
-    "COMMAND",
-    "NAMES",
-    "Serve",
-    "arguments",
-    "flag_problems",
-    "limits",
-    "load_seconds",
-    "max_queued",
-    "probes",
-    "resources",
-    "roles",
-    "rollout",
-    "rules",
-    "shutdown_seconds",
-    "static_fraction",
-    "triggers",
-]
 
 COMMAND = ("sglang", "serve")
 RENDEZVOUS_PORT = 20000
 """Port on which the ranks of a replica that spans nodes find each other."""
-KEY = "$(VLLM_API_KEY)"
-"""The pod's variable with the engine's key, filled in by the kubelet: SGLang reads none by itself."""
 NAMES = monitoring.Names(
     ttft="sglang:time_to_first_token_seconds",
     itl="sglang:inter_token_latency_seconds",
@@ -62,30 +29,93 @@ NAMES = monitoring.Names(
     hit_ratio="sum by ({by}) (rate(sglang:cached_tokens_total{where}[5m])) / "
     "sum by ({by}) (rate(sglang:prompt_tokens_total{where}[5m]))",
 )
+TRAITS = Traits(
+    matrix="sglang",
+    key_variable="ENGINE_API_KEY",
+    address_variable="SGLANG_HOST_IP",
+    alive="/health",
+    ready="/health_generate",
+    generates=True,
+    engine_type="sglang",
+    block_flag="page-size",
+    block=1,
+    processes=("sglang::", "sglang"),
+    loud=("log-requests",),
+)
+"""An idle engine generates one token for ``ready``; a busy one only has to answer. Neither path asks for the
+key, nor does ``/metrics``."""
+KEY = f"$({TRAITS.key_variable})"
+"""The container's variable, filled in by the kubelet: SGLang reads none by itself."""
+ENVIRONMENT = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false"}
+"""``/health`` then says that the process serves, which is what a restart can mend; a scheduler that hangs is
+taken out of rotation by ``ready`` and ended by the engine's own watchdog."""
+
+OWNED = Owned(
+    batched="chunked-prefill-size",
+    owners={
+        "tp-size": "overrides.tensor_parallel",
+        "pp-size": "overrides.pipeline_parallel",
+        "nnodes": "overrides.pipeline_parallel",
+        "node-rank": "overrides.pipeline_parallel",
+        "dist-init-addr": "overrides.pipeline_parallel",
+        "nccl-port": "overrides.pipeline_parallel",
+        "max-running-requests": "overrides.max_num_seqs",
+        "mem-fraction-static": "overrides.gpu_memory_utilization",
+        "max-total-tokens": "overrides.gpu_memory_utilization",
+        "context-length": "model.context",
+        "kv-cache-dtype": "model.kv_cache",
+        "quantization": "model.quantisation",
+        "quantization-param-path": "model.quantisation",
+        "modelopt-quant": "model.quantisation",
+        "quantize-and-serve": "model.quantisation",
+        "dtype": "model.quantisation",
+        "model-path": "model.id",
+        "served-model-name": "model.id",
+        "tokenizer-path": "model.id",
+        "revision": "model.revision",
+        "max-queued-requests": "users.dau and redundancy",
+        "trust-remote-code": "the model's catalog entry",
+        "port": "the engine's catalog entry",
+    },
+    unsupported={
+        r"dp-size|attn-dp-size|enable-dp-.*|load-balance-method|elastic-ep-.*|max-ep-size|dwdp-size"
+        r"|use-ray": ("replicas are separate pods behind the gateway: set overrides.replicas"),
+        r"attn-cp-size|dcp-.*|enable-prefill-cp|cp-strategy|moe-dp-size|ep-size|moe-dense-tp-size": "the "
+        "memory arithmetic knows tensor and pipeline parallelism only",
+        r"cpu-offload-gb|offload-.*|enable-hierarchical-cache|hicache-.*|enable-hisparse|hisparse-config"
+        r"|enable-paged-experts|kt-.*|ple-offload-.*|enable-.*cpu-backup": "the pod's memory limit has no "
+        "room for it: the container would be killed",
+        r"disaggregation-.*|encoder-.*|language-only|enable-lmcache|lmcache-config-file|enable-flexkv"
+        r"|kv-events-config|mooncake-ib-device": "prefill and decode share an engine in this plan",
+        r"host|api-key|admin-api-key|fastapi-root-path|ssl-.*|enable-ssl-refresh|enable-http2|grpc-.*"
+        r"|smg-.*|sidecar|sidecar-args|gated-launch-port": "probes, the gateway and the scraper would not "
+        "reach the engine",
+        r"config|help": "the plan holds the whole command line",
+        r"enable-metrics|enable-metrics-for-all-schedulers|skip-tokenizer-init|device|base-gpu-id|gpu-id-step"
+        r"|is-embedding|skip-server-warmup|enable-memory-saver|tokenizer-metrics-.*": "probes, metrics or "
+        "device assignment of the plan would no longer fit the engine",
+        r"load-format|custom-weight-loader|download-dir|remote-instance-.*|delete-ckpt-after-loading": "the "
+        "plan counts on the weights in its volume",
+    },
+)
 
 
-def static_fraction(weights_gib: float, kv_gib: float, total_gib: float) -> float:
-    """Share of a GPU's memory for weights and KV cache, which is what ``--mem-fraction-static`` counts.
-
-    vLLM's utilisation counts activations too; `Serve.utilization` must hold this one here. Rounded down to a
-    thousandth, so that activations and CUDA graphs keep what was counted for them.
-    """
-    return int((weights_gib + kv_gib) / total_gib * 1000) / 1000
-
-
-def arguments(flags: Mapping[str, Value]) -> tuple[str, ...]:
+def words(flags: Mapping[str, Value]) -> tuple[str, ...]:
     """``--name=value`` for each flag; true is the bare flag, false leaves out what is off unless given."""
-    words = []
+    args = []
     for name, value in flags.items():
         if value is True:
-            words.append(f"--{name}")
+            args.append(f"--{name}")
         elif value is not False:
-            words.append(f"--{name}={exact(value) if isinstance(value, float) else value}")
-    return tuple(words)
+            args.append(f"--{name}={exact(value) if isinstance(value, float) else value}")
+    return tuple(args)
 
 
 def _common(serve: Serve) -> dict[str, Value]:
-    """Flags that every rank of a replica must be given alike."""
+    """Flags that every rank of a replica must be given alike.
+
+    ``--mem-fraction-static`` counts weights and KV cache over what is free before the weights are loaded.
+    """
     flags: dict[str, Value] = {
         "model-path": serve.path,
         "served-model-name": serve.served_name,
@@ -94,7 +124,7 @@ def _common(serve: Serve) -> dict[str, Value]:
         "chunked-prefill-size": serve.batched_tokens,
         "max-running-requests": serve.max_num_seqs,
         "max-queued-requests": serve.max_queued,
-        "mem-fraction-static": serve.utilization,
+        "mem-fraction-static": serve.memory.static_share,
     }
     if serve.pp > 1:
         flags["pp-size"] = serve.pp
@@ -121,36 +151,19 @@ def _listening(serve: Serve) -> dict[str, Value]:
 
 
 def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
-    """``server`` alone, or ``leader`` and ``worker`` of a group that spans nodes."""
+    """``server`` alone, or ``leader`` and ``worker`` of a group that spans nodes.
+
+    Told to stop, it takes no more requests and ends when the last one is done, however long that takes: the
+    pod's grace is what bounds it.
+    """
     base = {**_common(serve), **_listening(serve)}
+    variables = {**ENVIRONMENT, **env}
 
     def role(name: str, flags: Mapping[str, Value]) -> EngineRole:
-        words = arguments({**flags, **serve.extra})
-        return EngineRole.model_validate({"role": name, "command": COMMAND, "args": words, "env": dict(env)})
+        args = words({**flags, **serve.extra})
+        return EngineRole.model_validate({"role": name, "command": COMMAND, "args": args, "env": variables})
 
     if serve.pp == 1:
         return (role("server", base),)
     worker = {**_common(serve), "node-rank": "$(LWS_WORKER_INDEX)", "log-level": "warning"}
     return role("leader", {**base, "node-rank": 0}), role("worker", worker)
-
-
-def flag_problems(version: str, parts: tuple[EngineRole, ...], where: str) -> Iterator[Problem]:
-    """What the pinned version would not accept of the command lines and variables of ``parts``."""
-    return launch.flag_problems("sglang", version, parts, where)
-
-
-def triggers(namespace: str, model_name: str, max_num_seqs: int) -> tuple[Trigger, ...]:
-    return monitoring.triggers(NAMES, namespace, model_name, max_num_seqs)
-
-
-def rules(
-    namespace: str, model_name: str, *, ttft_p95_ms: float, tpot_p50_ms: float, max_num_seqs: int
-) -> tuple[Rule, ...]:
-    return monitoring.rules(
-        NAMES,
-        namespace,
-        model_name,
-        ttft_p95_ms=ttft_p95_ms,
-        tpot_p50_ms=tpot_p50_ms,
-        max_num_seqs=max_num_seqs,
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rackwright.catalog import Catalog
-from rackwright.engines import vllm
+from rackwright.engines import registry
 from rackwright.errors import InputErrors, Problem, RackwrightError
 from rackwright.plan import Plan, digest_problem, link_problems, plan_from_document, read_plan
 from rackwright.secrets import redacted
@@ -148,7 +148,7 @@ def _flags(plan: Plan) -> Iterator[Problem]:
         engine = deployment.engine
         where = f"deployments[{index}].engine"
         try:
-            yield from list(vllm.flag_problems(engine.version, engine.roles, where))
+            yield from list(registry.flag_problems(engine.name, engine.version, engine.roles, where))
         except InputErrors as error:
             yield from (replace(p, where=where) for p in error.problems)
 

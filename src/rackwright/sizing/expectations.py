@@ -6,6 +6,7 @@ Every leaf is filled: with a value, or with why it has no meaning here.
 from __future__ import annotations
 
 from rackwright.catalog import Accelerator, Machine
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.plan.base import NotApplicable
 from rackwright.plan.expectations import (
     GpuExpectation,
@@ -44,7 +45,8 @@ XID_FATAL = (48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
 """Xids after which a GPU must be reset or replaced: double-bit errors, retirement, NVLink, off the bus."""
 CLOCK_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap")
 """Reduced clocks that are no fault: nothing to do, a setting, and the power limit at full load."""
-PROCESSES = ("VLLM::", "vllm", "nv-hostengine", "dcgm-exporter", "nvidia-persiste")
+PROCESSES = ("nv-hostengine", "dcgm-exporter", "nvidia-persiste")
+"""Processes on a GPU beside the engine's."""
 KERNEL_FAULTS = ("mce", "aer", "oom", "nvrm-assert")
 UNIFORM = (
     "driver",
@@ -71,6 +73,7 @@ def expectation(
     *,
     fabric: Fabric | None,
     driver: str,
+    engine: str,
     weight_bytes: int,
     power_factor: float,
 ) -> HostExpectation:
@@ -80,7 +83,7 @@ def expectation(
         root=True,
         response_max_s=RESPONSE_MAX_S,
         uniform=UNIFORM,
-        gpu=_gpu(machine, accelerator, driver),
+        gpu=_gpu(machine, accelerator, driver, LAUNCHERS[engine].TRAITS.processes),
         nvlink=_nvlink(machine, accelerator),
         rdma=_rdma(machine, fabric),
         os=_os(workload, machine, fabric),
@@ -114,7 +117,9 @@ def _tools(machine: Machine, fabric: Fabric | None) -> tuple[str, ...]:
     return tools + FABRIC_TOOLS + (ROCE_TOOLS if fabric.kind == "roce" else ())
 
 
-def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectation:
+def _gpu(
+    machine: Machine, accelerator: Accelerator, driver: str, processes: tuple[str, ...]
+) -> GpuExpectation:
     name = accelerator.name
     memory_max = accelerator.memory_temperature_max
     return GpuExpectation(
@@ -146,7 +151,7 @@ def _gpu(machine: Machine, accelerator: Accelerator, driver: str) -> GpuExpectat
         ecc_uncorrected_max=UNCORRECTED_MAX
         if accelerator.ecc != "none"
         else NotApplicable(not_applicable=f"{name} counts no ECC errors"),
-        processes_allowed=PROCESSES,
+        processes_allowed=(*processes, *PROCESSES),
         xid_fatal=XID_FATAL,
         retired_pages_max=NotApplicable(not_applicable=f"{name} remaps rows instead")
         if accelerator.row_remap

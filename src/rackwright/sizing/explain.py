@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rackwright.catalog import load_catalog
-from rackwright.engines import vllm
+from rackwright.engines import monitoring, pod
 from rackwright.fabric import addressing, qos
 from rackwright.plan.cost import Cost, Explanation
 from rackwright.plan.deployments import Deployment
@@ -24,7 +24,6 @@ from rackwright.sizing.load import Demand
 from rackwright.sizing.nodes import Placed
 
 CHECKLIST = GUIDE + ", deployment checklist"
-ENGINE = "vLLM 0.33.0 behaviour"
 
 
 @dataclass(frozen=True)
@@ -547,7 +546,7 @@ def _probes(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.startup_failures",
         got.startup_failures,
-        f"{vllm.STARTUP_MARGIN} × expected load / period",
+        f"{pod.STARTUP_MARGIN} × expected load / period",
         {
             "load s": f.load_s,
             "load rate": engine.load_rate,
@@ -579,22 +578,21 @@ def _resources(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.cpus",
         got.cpus,
-        f"threads × {vllm.CPU_SHARE} × GPUs of the pod / GPUs of the node, at least {vllm.CPUS_PER_GPU} a "
-        "GPU",
+        f"threads × {pod.CPU_SHARE} × GPUs of the pod / GPUs of the node, at least {pod.CPUS_PER_GPU} a GPU",
         {"threads": f.stand.machine.threads, "gpus": got.gpus},
         GUIDE + ": CPU : GPU ≥ 2 : 1",
     )
     yield _entry(
         f"{where}.memory_gib",
         got.memory_gib,
-        f"{vllm.MEMORY_PER_WEIGHTS} × weights of the pod + shared memory, which counts against it",
+        f"{pod.MEMORY_PER_WEIGHTS} × weights of the pod + shared memory, which counts against it",
         {"weights a GPU": f.deployment.memory.weights_gib, "gpus": got.gpus, "shm_gib": got.shm_gib},
         "infrastructure guide: memory ≥ 1.2 × GPU memory used",
     )
     yield _entry(
         f"{where}.shm_gib",
         got.shm_gib,
-        f"{vllm.SHM_GIB_PER_GPU} GiB a GPU for tensor parallelism",
+        f"{pod.SHM_GIB_PER_GPU} GiB a GPU for tensor parallelism",
         {"gpus": got.gpus},
         OWN,
         "assumed",
@@ -613,13 +611,13 @@ def _rollout(f: Facts) -> Iterator[Explanation]:
         f"{where}.termination_grace_s",
         got.termination_grace_s,
         "drain + shutdown + 30 s",
-        {"drain": got.drain_s, "shutdown": vllm.shutdown_seconds(f.deployment.limits.total_cutoff_ms)},
-        ENGINE,
+        {"drain": got.drain_s, "shutdown": pod.shutdown_seconds(f.deployment.limits.total_cutoff_ms)},
+        f"{f.stand.engine.name} {f.stand.engine.version} behaviour",
     )
     yield _entry(
         f"{where}.progress_deadline_s",
         got.progress_deadline_s,
-        f"{vllm.STARTUP_MARGIN} × expected load + 300 s, up to a minute",
+        f"{pod.STARTUP_MARGIN} × expected load + 300 s, up to a minute",
         {"load s": f.load_s},
         OWN,
         "assumed",
@@ -682,8 +680,8 @@ def _services(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "scaling[0].triggers",
         "see formula",
-        f"waiting > max_num_seqs / 16 a replica; KV cache > {vllm.KV_SCALE}; running > "
-        f"{vllm.RUNNING_SHARE} × max_num_seqs",
+        f"waiting > max_num_seqs / 16 a replica; KV cache > {monitoring.KV_SCALE}; running > "
+        f"{monitoring.RUNNING_SHARE} × max_num_seqs",
         {"max_num_seqs": f.deployment.limits.max_num_seqs},
         GUIDE + ", alert table",
     )
@@ -691,8 +689,9 @@ def _services(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "observability.deployment_rules",
         "see formula",
-        f"TTFT p95 > {vllm.TTFT_ALERT} × objective for 3 min; between tokens p95 > 50 ms or 1.5 × objective; "
-        f"waiting > 0; KV cache > {vllm.KV_ALERT}; running ≥ {vllm.RUNNING_SHARE} × max_num_seqs",
+        f"TTFT p95 > {monitoring.TTFT_ALERT} × objective for 3 min; between tokens p95 > 50 ms or "
+        f"1.5 × objective; waiting > 0; KV cache > {monitoring.KV_ALERT}; running ≥ "
+        f"{monitoring.RUNNING_SHARE} × max_num_seqs",
         {"slo.ttft_p95_ms": f.deployment.slo.ttft_p95_ms, "max_num_seqs": f.deployment.limits.max_num_seqs},
         GUIDE + ", alert table",
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
-from rackwright.engines.owned import BATCHED
+from rackwright.engines.registry import batched_flag
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
 from rackwright.sizing.estimate import (
     GIB,
@@ -140,7 +140,7 @@ def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
 
 def batched_tokens(stand: Stand) -> int:
     """Tokens of one engine step: the override, else the engine entry's."""
-    given = stand.flags.get(BATCHED)
+    given = stand.flags.get(batched_flag(stand.engine.id))
     return given if isinstance(given, int) else int(stand.engine.max_batched_tokens.value)
 
 
@@ -341,7 +341,8 @@ def without(stand: Stand, name: str) -> Stand:
 def forced(stand: Stand) -> list[str]:
     """Overrides given that decide a layout."""
     given = [name for name in FORCING if getattr(stand.workload.overrides, name) is not None]
-    return [*given, f"engine_flags.{BATCHED}"] if BATCHED in stand.flags else given
+    batched = batched_flag(stand.engine.id)
+    return [*given, f"engine_flags.{batched}"] if batched in stand.flags else given
 
 
 def _blamed(stand: Stand) -> str | None:

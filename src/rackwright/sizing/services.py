@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from rackwright.catalog import Catalog, Machine, Quantisation
-from rackwright.engines import vllm
+from rackwright.engines import monitoring
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.fabric import addressing, nccl, qos
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.platform import Operator, Platform
@@ -81,6 +82,7 @@ def scaling(
     deployment: str,
     served: str,
     *,
+    engine: str,
     replicas: int,
     slots: int,
     nodes_per_replica: int,
@@ -98,7 +100,7 @@ def scaling(
         cooldown_s=max(600, math.ceil(load_s * 2 / 60) * 60),
         fallback_replicas=replicas,
         prometheus_url=catalog.platforms["kubernetes"].prometheus_url,
-        triggers=vllm.triggers(workload.name, served, max_num_seqs),
+        triggers=monitoring.triggers(LAUNCHERS[engine].NAMES, workload.name, served, max_num_seqs),
     )
 
 

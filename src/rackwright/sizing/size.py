@@ -9,7 +9,8 @@ from typing import Literal
 from rackwright import __version__
 from rackwright.catalog import Catalog, Machine, ModelEntry, find, unknown_entry
 from rackwright.catalog.entries import Entry
-from rackwright.engines import owned, vllm
+from rackwright.engines import monitoring, owned, pod, registry
+from rackwright.engines.launcher import GpuMemory, Launcher, Serve
 from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
 from rackwright.fabric import addressing
 from rackwright.plan import (
@@ -77,6 +78,10 @@ class Decided:
         return self.chosen.candidate
 
     @property
+    def launcher(self) -> Launcher:
+        return registry.LAUNCHERS[self.stand.engine.id]
+
+    @property
     def slots(self) -> int:
         """Replicas that the whole pool could hold, spares included."""
         count, shape = len(self.placed.names), self.candidate.shape
@@ -95,14 +100,14 @@ class Decided:
 
     @property
     def shutdown_s(self) -> int:
-        return vllm.shutdown_seconds(self.total_cutoff_ms)
+        return pod.shutdown_seconds(self.total_cutoff_ms)
 
     @property
     def load_s(self) -> float:
         """Seconds from the start of a replica to its first answer."""
         engine = self.stand.engine
         share = self.candidate.shape.weights.loaded.value / self.candidate.shape.pp
-        return vllm.load_seconds(share, engine.load_rate.value, engine.load_fixed.value)
+        return pod.load_seconds(share, engine.load_rate.value, engine.load_fixed.value)
 
 
 def size(workload: Workload, catalog: Catalog) -> Plan:
@@ -162,7 +167,7 @@ def _refuse_overrides(sized: warnings.Sized, found: tuple[Caution, ...], catalog
             Problem(
                 f"overrides.{name}",
                 f"must not cross a red line ({caution.id})",
-                str(getattr(sized.workload.overrides, name, sized.stand.flags.get(owned.BATCHED))),
+                str(getattr(sized.workload.overrides, name, sized.stand.flags.get(name.rpartition(".")[2]))),
                 caution.text,
                 "drop the override",
             )
@@ -213,8 +218,8 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
     problems.extend(pricing.problems(workload, catalog))
     prices = pricing.pricing(workload, catalog).prices
     problems.extend(plannable.problems(machine, model, engine, prices, catalog))
-    spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
-    problems.extend(owned.problems(spoken.version, workload.overrides.engine_flags))
+    if engine is not None and engine.launchable:
+        problems.extend(owned.problems(engine.id, engine.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
         raise InputErrors(problems)
     quantisation = workload.model.quantisation or model.default_quantisation
@@ -226,7 +231,7 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
         engine,
         quantisation,
         _kv_bits(workload, model, quantisation),
-        owned.canonical(engine.version, workload.overrides.engine_flags),
+        owned.canonical(engine.id, engine.version, workload.overrides.engine_flags),
     )
 
 
@@ -425,8 +430,9 @@ def _deployment(decided: Decided) -> Deployment:
     workload, shape = stand.workload, candidate.shape
     serve = _serve(decided)
     env = decided.fabric.nccl_env if decided.fabric and shape.pp > 1 else {}
-    roles = vllm.roles(serve, env)
-    problems = list(vllm.flag_problems(stand.engine.version, roles, "overrides.engine_flags"))
+    roles = decided.launcher.roles(serve, env)
+    engine = stand.engine
+    problems = list(registry.flag_problems(engine.id, engine.version, roles, "overrides.engine_flags"))
     if problems:
         raise InputErrors(problems)
     gpus_per_pod = shape.tp
@@ -463,7 +469,7 @@ def _deployment(decided: Decided) -> Deployment:
             e2e_p95_ms=slo.e2e_p95,
             success_share=slo.success,
         ),
-        limits=vllm.limits(
+        limits=pod.limits(
             max_num_seqs=serve.max_num_seqs,
             queued=serve.max_queued,
             replicas=decided.chosen.replicas,
@@ -472,9 +478,9 @@ def _deployment(decided: Decided) -> Deployment:
             ttft_cutoff_ms=max(TTFT_CUTOFF_MS, slo.ttft_p95),
             total_cutoff_ms=decided.total_cutoff_ms,
         ),
-        probes=vllm.probes(decided.load_s),
-        resources=vllm.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
-        rollout=vllm.rollout(decided.load_s, decided.slots - decided.chosen.replicas, decided.shutdown_s),
+        probes=pod.probes(decided.load_s, decided.launcher.TRAITS),
+        resources=pod.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
+        rollout=pod.rollout(decided.load_s, decided.slots - decided.chosen.replicas, decided.shutdown_s),
     )
 
 
@@ -483,9 +489,9 @@ def _digest(decided: Decided) -> str:
     return decided.stand.workload.overrides.image_digest or engine.digests.get(engine.version, PLACEHOLDER)
 
 
-def _serve(decided: Decided) -> vllm.Serve:
+def _serve(decided: Decided) -> Serve:
     stand, candidate = decided.stand, decided.candidate
-    return vllm.Serve(
+    return Serve(
         path=f"{services.MOUNT}/{stand.model.id}",
         served_name=stand.model.id,
         port=stand.engine.port,
@@ -493,13 +499,21 @@ def _serve(decided: Decided) -> vllm.Serve:
         pp=candidate.shape.pp,
         context=int(stand.workload.model.context),
         max_num_seqs=candidate.max_num_seqs,
-        max_queued=vllm.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
+        max_queued=pod.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
         batched_tokens=batched_tokens(stand),
         utilization=candidate.memory.utilization,
+        memory=GpuMemory(
+            total=candidate.memory.total,
+            weights=candidate.memory.weights,
+            kv=candidate.memory.kv,
+            activations=candidate.memory.activations,
+            context=stand.engine.overhead.value,
+        ),
         kv_fp8=stand.kv_bits == 8,
         quantisation=candidate.shape.weights.engine_flag,
         trust_remote_code=stand.model.trust_remote_code,
         shutdown_s=decided.shutdown_s,
+        replica_tokens=candidate.memory.kv_tokens,
         extra=stand.flags,
     )
 
@@ -553,6 +567,7 @@ def _scaling(decided: Decided, catalog: Catalog, deployment: Deployment) -> Scal
         catalog,
         deployment.name,
         deployment.served_name,
+        engine=deployment.engine.name,
         replicas=decided.chosen.replicas,
         slots=decided.slots - deployment.rollout.max_surge,
         nodes_per_replica=deployment.layout.nodes_per_replica,
@@ -562,7 +577,8 @@ def _scaling(decided: Decided, catalog: Catalog, deployment: Deployment) -> Scal
 
 
 def _observability(decided: Decided, deployment: Deployment) -> Observability:
-    rules = vllm.rules(
+    rules = monitoring.rules(
+        decided.launcher.NAMES,
         decided.stand.workload.name,
         deployment.served_name,
         ttft_p95_ms=deployment.slo.ttft_p95_ms,
@@ -579,6 +595,7 @@ def _expectation(decided: Decided, driver: str) -> HostExpectation:
         decided.stand.accelerator,
         fabric=decided.fabric,
         driver=driver,
+        engine=decided.stand.engine.id,
         weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9),
         power_factor=nodes.POWER_FACTOR,
     )

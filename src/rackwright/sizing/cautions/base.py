@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from rackwright.engines.launcher import Traits
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.plan.fabric import Fabric
 from rackwright.sizing.cost import Costing
 from rackwright.sizing.layout import Chosen, Stand
@@ -36,6 +38,10 @@ class Sized:
     @property
     def workload(self) -> Workload:
         return self.stand.workload
+
+    @property
+    def traits(self) -> Traits:
+        return LAUNCHERS[self.stand.engine.id].TRAITS
 
 
 Finding = tuple[Severity, str, str, str]

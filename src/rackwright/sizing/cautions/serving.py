@@ -21,8 +21,6 @@ LOW_BITS = 4.6
 """Bits a weight, scales included, of what is called four bits."""
 GIANT = 600
 """Billions of parameters from which one machine holds a model in four bits only."""
-BLOCK = 16
-"""Tokens of a KV block where no flag says otherwise (vLLM)."""
 WASTE = 0.01
 LONG_PROMPT = 8_000
 TOKENIZED = 100_000
@@ -139,8 +137,9 @@ def load_longer_than_requests(s: Sized) -> Finding | None:
 
 def kv_blocks_half_empty(s: Sized) -> Finding | None:
     """Paged KV cache wastes half a block a sequence; with many short ones it shows."""
-    held, given = s.chosen.candidate.memory, s.stand.flags.get("block-size", BLOCK)
-    block = given if isinstance(given, int) else BLOCK
+    held, traits = s.chosen.candidate.memory, s.traits
+    given = s.stand.flags.get(traits.block_flag)
+    block = given if isinstance(given, int) else traits.block
     share = s.chosen.candidate.sequences * block / 2 / max(held.kv_tokens, 1)
     if share < WASTE:
         return None
@@ -220,7 +219,7 @@ def one_zone(s: Sized) -> Finding | None:
 def prompts_in_logs(s: Sized) -> Finding | None:
     """A flag that logs requests logs prompts."""
     flags = s.stand.flags
-    loud = [n for n in ("enable-log-requests", "enable-log-outputs") if flags.get(n) not in (None, False)]
+    loud = [n for n in s.traits.loud if flags.get(n) not in (None, False)]
     if str(flags.get("uvicorn-log-level", "")) in ("debug", "trace"):
         loud.append("uvicorn-log-level")
     if not loud:
@@ -249,6 +248,8 @@ def scrape_memory(s: Sized) -> Finding | None:
 
 def health_is_shallow(s: Sized) -> Finding | None:
     """A process can be alive with a KV cache that is full."""
+    if s.traits.generates:
+        return None
     return (
         "info",
         "The probes ask whether the engine answers, not whether it generates: one with its KV cache full "

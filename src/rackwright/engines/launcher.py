@@ -1,0 +1,136 @@
+"""What the sizing hands to an engine's module, and what such a module says of its engine.
+
+Nothing here depends on hardware: the sizing decides, the modules spell it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rackwright.engines.monitoring import Names
+from rackwright.plan.deployments import EngineRole
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class GpuMemory:
+    """What the sizing planned for one GPU, GiB. ``context``: what the driver and the collectives hold before
+    any weights are there, without captured graphs."""
+
+    total: float
+    weights: float
+    kv: float
+    activations: float
+    context: float
+
+    @property
+    def static_share(self) -> float:
+        """Weights and KV cache over what is free when the engine starts, rounded down to a thousandth."""
+        return _thousandths((self.weights + self.kv) / (self.total - self.context))
+
+    @property
+    def kv_share(self) -> float:
+        """KV cache over what is free once the weights are loaded, rounded down to a thousandth."""
+        return _thousandths(self.kv / (self.total - self.context - self.weights))
+
+
+def _thousandths(share: float) -> float:
+    return math.floor(share * 1000 + 1e-9) / 1000
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Everything a command line says, in words of no engine.
+
+    ``utilization``: share of a GPU's memory that the engine may use in all; ``memory``: the same in parts,
+    for engines that count otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with.
+    """
+
+    path: str
+    served_name: str
+    port: int
+    tp: int
+    pp: int
+    context: int
+    max_num_seqs: int
+    max_queued: int
+    batched_tokens: int
+    utilization: float
+    memory: GpuMemory
+    kv_fp8: bool
+    quantisation: str | None
+    trust_remote_code: bool
+    shutdown_s: int
+    replica_tokens: int = 0
+    extra: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Flags that are not a person's to add.
+
+    Attributes:
+        owners: flag to the field of the workload that decides it.
+        unsupported: pattern of whole flags that no field offers, to why.
+        batched: the flag for the tokens of one engine step, which a person may give; empty: there is none.
+        suffixes: whether that flag's value may end in k or K, m or M.
+    """
+
+    owners: Mapping[str, str]
+    unsupported: Mapping[str, str]
+    batched: str = ""
+    suffixes: bool = False
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What pods, routers, checks and cautions must know of an engine.
+
+    Attributes:
+        matrix: the engine whose matrix judges its command lines and queries.
+        key_variable: the container's variable that holds the engine's API key.
+        address_variable: the one by which a rank of several is told its own address.
+        alive, ready: paths of the probes. ``generates``: whether ``ready`` has a token generated.
+        engine_type: what the endpoint picker calls the engine, to know its metrics; None: its default.
+        block_flag, block: tokens of a block of KV cache, and the flag that changes it.
+        processes: names of its processes as the driver lists them, or how they begin.
+        loud: flags that write requests into the log.
+        metrics_need_key: whether a scrape must bring the API key.
+        labels_model: whether its series carry ``model_name``; else the scrape puts it on them.
+        writable: directories that the process writes to, each given as an empty volume.
+    """
+
+    matrix: str
+    key_variable: str
+    address_variable: str
+    alive: str
+    ready: str
+    generates: bool
+    engine_type: str | None
+    block_flag: str
+    block: int
+    processes: tuple[str, ...]
+    loud: tuple[str, ...] = ()
+    metrics_need_key: bool = False
+    labels_model: bool = True
+    writable: tuple[str, ...] = ()
+
+
+class Launcher(Protocol):
+    """One module an engine.
+
+    ``roles`` spells `Serve` as command lines; ``words`` flags alone, so that they can be judged; ``NAMES``
+    are the series that recordings, alerts and scaling query.
+    """
+
+    TRAITS: Traits
+    OWNED: Owned
+    NAMES: Names
+
+    def words(self, flags: Mapping[str, Value]) -> tuple[str, ...]: ...
+
+    def roles(self, serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]: ...
