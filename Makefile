@@ -62,6 +62,7 @@ docs: $(STAMP) ## regenerate the pages that the program prints
 bench: $(STAMP) ## benchmarks, side by side; medians of 3
 	$(PY) -m benchmarks.preflight
 	$(PY) -m benchmarks.stacks
+	$(PY) -m benchmarks.sizing
 
 lock: ## resolve the dependencies again into requirements.lock
 	@tools/lock.sh

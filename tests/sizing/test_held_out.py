@@ -94,3 +94,16 @@ def test_every_constant_has_a_unit_and_the_file_says_where_it_is_from() -> None:
     text = (REPOSITORY / "src/rackwright/catalog/estimator/constants.yaml").read_text(encoding="utf-8")
     assert text.count("    unit: ") == len(fitted().constants) == 44
     assert 'source: "fit of public measurements' in text
+
+
+def test_the_predictions_of_all_rows_are_those_of_the_report() -> None:
+    with (REPOSITORY / "tools/fit/held_out.csv").open(encoding="utf-8", newline="") as stream:
+        predicted = {row["row_id"]: row for row in csv.DictReader(stream)}
+    measured = {row["row_id"]: row for row in rows() if row["metric_kind"] != "claim"}
+    for column, name in enumerate(("output_tok_s_total", "ttft_ms", "tpot_ms")):
+        errors = [
+            100 * abs(float(predicted[number][name]) / float(row[name]) - 1)
+            for number, row in measured.items()
+            if number in predicted and row[name] and float(row[name]) > 0
+        ]
+        assert median(errors) == pytest.approx(reported("pairs, split 1")[column][0], abs=0.2), name

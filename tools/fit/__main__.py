@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 CONSTANTS = ROOT / "src/rackwright/catalog/estimator/constants.yaml"
 REPORT = ROOT / "docs/estimator-fit.md"
 FOLD = ROOT / "tests/sizing/held_out.json"
+PREDICTED = ROOT / "tools/fit/held_out.csv"
 SOURCE = '"fit of public measurements (tools/fit/measured.csv) by python -m tools.fit"'
 
 
@@ -47,6 +48,7 @@ def main() -> None:
     }
     write.save(REPORT, report.text(data, pairs, hardware=hardware, models=models, inside=seen, facts=facts))
     write.save(FOLD, fold(model, pairs[0]))
+    write.save(PREDICTED, predictions(data, pairs[0]))
 
 
 def freedom(model: Model, x: np.ndarray) -> float:
@@ -70,6 +72,14 @@ def fold(model: Model, out: validate.Out) -> str:
     rows = [model.data.rows[i]["row_id"] for i in chosen]
     plain = {"rows": rows, "median_error_percent": medians, "constants": constants}
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
+def predictions(data: Data, out: validate.Out) -> str:
+    """Every row as it was predicted by a fit that had not seen its pair: row, tok/s, ms, ms."""
+    lines = ["row_id,output_tok_s_total,ttft_ms,tpot_ms"]
+    for row, values in zip(data.rows, out.predicted, strict=True):
+        lines.append(",".join([row["row_id"], *(f"{value:.4g}" for value in values)]))
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
