@@ -11,9 +11,9 @@ from pathlib import Path
 
 from checks.registry import load
 from checks.runner import scripts, select
-from checks.transport import Network, Settings, stream
 from rackwright.inventory import bound, load_inventory
 from rackwright.plan import load_plan
+from remote.transport import Network, Settings, stream
 
 
 def main() -> int:

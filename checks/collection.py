@@ -18,11 +18,11 @@ from checks.fleet import collect_all
 from checks.redact import Redactor
 from checks.registry import Check
 from checks.runner import DEADLINES, scripts
-from checks.transport import Network, Settings
 from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.files import write_whole
 from rackwright.inventory import Host, Inventory, bound
 from rackwright.plan import Plan
+from remote.transport import Network, Settings
 
 PAGE = "COLLECTION"
 """No file of a host can have this name: theirs end in .json."""

@@ -23,12 +23,12 @@ from checks.report import html
 from checks.report.findings import waiver_text
 from checks.report.text import clean
 from checks.session import Session, Subject, first_items
-from checks.transport import Settings
 from rackwright.errors import RackwrightError
 from rackwright.inventory import bound, load_inventory
 from rackwright.plan import load_plan
 from rackwright.verdict import Load, Result, Status
 from rackwright.waivers import Waivers, load_waivers
+from remote.transport import Settings
 
 HERE = Path(__file__).parent
 SUITE = HERE / "test_preflight.py"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from checks.hostkeys import HostKeyChanged, HostKeyUnknown, fingerprint, verify
-from checks.transport import Network, UnreachableError
 from rackwright.inventory import Host
+from remote.hostkeys import HostKeyChanged, HostKeyUnknown, fingerprint, verify
+from remote.transport import Network, UnreachableError
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from checks.capture import Capture
 from checks.collect import Script
 from checks.frames import Reader
-from checks.transport import AbortedError, Network, UnreachableError, stream
 from rackwright.inventory import Host
+from remote.transport import AbortedError, Network, UnreachableError, stream
 
 _MARGIN_S = 6.0
 """What the script leaves of a host's time: for the last command's kill and for the way back."""

@@ -11,8 +11,8 @@ import testinfra.host
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from checks.session import Session
-from checks.transport import AbortedError, Network, UnreachableError, execute
 from rackwright.inventory import Host
+from remote.transport import AbortedError, Network, UnreachableError, execute
 
 _FOREVER_S = 86_400.0
 

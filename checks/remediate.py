@@ -20,11 +20,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from checks.registry import Check, Fix, expectation
-from checks.transport import AbortedError, Network, UnreachableError, stream
 from rackwright.errors import CannotRun, InputErrors, Problem
 from rackwright.inventory import Host
 from rackwright.plan import NotApplicable, Plan
 from rackwright.verdict import Result, Status
+from remote.transport import AbortedError, Network, UnreachableError, stream
 
 LOG = "remediation.jsonl"
 SCHEMA: Literal["rackwright/remediation/v1"] = "rackwright/remediation/v1"

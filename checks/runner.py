@@ -19,7 +19,6 @@ from checks.collect import Script, build, commands_of, variables_for
 from checks.fleet import collect_all
 from checks.journal import NAME, Journal, Recovered, kept, unwritten
 from checks.registry import Check, Scope, expectation
-from checks.transport import Network, Settings
 from rackwright.errors import CannotRun, Problem, listing, nearest
 from rackwright.inventory import Host, Inventory
 from rackwright.plan import HostExpectation, NotApplicable, Plan
@@ -30,6 +29,7 @@ from rackwright.verdict import (
     Severity,
 )
 from rackwright.waivers import Waivers
+from remote.transport import Network, Settings
 
 REACHABLE = "net-reachable"
 DEADLINES = {0: 60.0, 1: 300.0, 2: 1200.0, 3: 3600.0, 4: 3600.0}

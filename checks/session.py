@@ -22,11 +22,11 @@ from checks.runner import (
     read_capture,
     scripts,
 )
-from checks.transport import Network, Settings
 from rackwright.inventory import Inventory
 from rackwright.plan import Plan
 from rackwright.verdict import Load, Result, Results
 from rackwright.waivers import Waivers
+from remote.transport import Network, Settings
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from checks import collection, fleet, registry, runner
 from checks.capture import Capture, CommandOutput
 from checks.collection import captured, collect, placed
 from checks.redact import Redactor
-from checks.transport import Network, Settings
 from rackwright.cli import cmd_collect, cmd_diff, cmd_judge
 from rackwright.inventory import Host, Inventory
 from rackwright.plan import load_plan, save_plan
+from remote.transport import Network, Settings
 from tests.preflight.plans import small_plan
 
 KEY = bytes(range(32))

@@ -18,12 +18,12 @@ from click.testing import CliRunner, Result
 from checks import fleet
 from checks.capture import Capture
 from checks.collect import build
-from checks.transport import Network, Settings
 from rackwright.cli import cmd_enrol, cmd_inventory, cmd_parse, cmd_preflight
 from rackwright.errors import CannotRun
 from rackwright.inventory import Host, bind, load_inventory
 from rackwright.plan import load_plan, save_plan
 from rackwright.verdict import Results
+from remote.transport import Network, Settings
 from tests.preflight.lab import Lab
 from tests.preflight.plans import small_plan
 from tests.preflight.servers import Farm, needs_sshd

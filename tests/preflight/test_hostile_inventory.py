@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checks.transport import Network, Settings, UnreachableError
 from rackwright.errors import CannotRun, InputErrors
 from rackwright.inventory import Host, load_inventory
+from remote.transport import Network, Settings, UnreachableError
 
 HEADS = {"vars": "g1\n[all:vars]\n", "hosts": "[g]\n", "children": "[g]\ng1\n[h:children]\n", "top": ""}
 LINES = [

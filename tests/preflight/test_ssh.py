@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from checks import sshlib
 from checks.collect import build
 from checks.fleet import collect_all, collect_host
 from checks.registry import Command
-from checks.transport import Network, Settings, execute
 from rackwright.inventory import Host
+from remote import sshlib
+from remote.transport import Network, Settings, execute
 from tests.preflight.servers import Farm, free_port, needs_sshd
 
 pytestmark = [pytest.mark.rack, needs_sshd]
@@ -249,14 +249,14 @@ def test_match_exec_of_the_ssh_configuration(farm: Farm, good: Host, tmp_path: P
 
 
 def test_a_match_exec_that_hangs_does_not_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checks.sshlib.MATCH_EXEC_S", 0.2)
+    monkeypatch.setattr("remote.sshlib.MATCH_EXEC_S", 0.2)
     assert sshlib.run("sleep 30").ok is False
     assert (sshlib.run("exit 0").ok, sshlib.run("exit 3").ok) == (True, False)
 
 
 def test_reaching_hosts_imports_nothing_slow_beside_paramiko() -> None:
     code = (
-        "import sys, checks.transport;"
+        "import sys, remote.transport;"
         "print(sorted({'asyncio', 'invoke', 'jinja2', 'pytest', 'unittest'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,9 +18,9 @@ import pytest
 
 from checks import fleet, registry, runner
 from checks.collect import Script
-from checks.transport import Network, UnreachableError
 from rackwright.inventory import Host, Inventory
 from rackwright.verdict import Results
+from remote.transport import Network, UnreachableError
 from tests.golden import REPOSITORY
 from tests.preflight.plans import small_plan
 from tests.rack.judging import require_rack

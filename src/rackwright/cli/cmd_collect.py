@@ -66,7 +66,7 @@ def command(
 ) -> None:  # fmt: skip
     from checks import registry, runner
     from checks.collection import captured, collect
-    from checks.transport import Settings
+    from remote.transport import Settings
 
     inventory, plan, notes = load_bound(hosts, plan_file, patterns(limit))
     selected = runner.select(registry.load(), only=patterns(only), skip=patterns(skip), tier=tier)

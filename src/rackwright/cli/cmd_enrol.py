@@ -42,8 +42,8 @@ def command(
     yes: bool,
 ) -> None:
     from checks.enrol import fetch, record
-    from checks.transport import Network, Settings
     from rackwright.inventory import load_inventory
+    from remote.transport import Network, Settings
 
     inventory = load_inventory(hosts, plan=plan_file)
     network = Network(Settings(known_hosts=known_hosts, ssh_config=ssh_config, inventory=str(hosts)))

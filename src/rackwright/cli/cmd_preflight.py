@@ -136,9 +136,9 @@ def _run(
 ) -> int:
     _require_checks()
     from checks import journal, registry, runner
-    from checks.transport import Settings
     from rackwright.verdict import Load
     from rackwright.waivers import Waivers, load_waivers
+    from remote.transport import Settings
 
     known = registry.load()
     prior = None
@@ -245,7 +245,7 @@ def load_bound(
 
 def _require_checks() -> None:
     try:
-        import checks.sshlib  # noqa: F401 - brings paramiko
+        import remote.sshlib  # noqa: F401 - brings paramiko
     except ModuleNotFoundError as error:
         raise CannotRun(
             Problem(

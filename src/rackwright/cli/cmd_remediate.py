@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from checks.registry import Check
     from checks.remediate import Action
-    from checks.transport import Settings
     from rackwright.inventory import Inventory
     from rackwright.plan import Plan
     from rackwright.verdict import Results
+    from remote.transport import Settings
 
 
 @click.command(
@@ -64,7 +64,7 @@ def command(
     ssh_config: Path | None, key: Path | None,
 ) -> None:  # fmt: skip
     from checks import registry
-    from checks.transport import Settings
+    from remote.transport import Settings
 
     if reboot:
         raise CannotRun(
@@ -108,7 +108,7 @@ def _selected(ids: tuple[str, ...], known: Any) -> tuple[Check, ...]:
 
 def _undo(inventory: Inventory, settings: Settings, directory: Path) -> int:
     from checks import remediate
-    from checks.transport import Network
+    from remote.transport import Network
 
     log = remediate.Log.read(directory / remediate.LOG)
     if not log.open():
@@ -128,7 +128,7 @@ class _Work:
 
     def go(self, hosts: Path, context: str, *, plan_only: bool, yes: bool) -> int:
         from checks import reboots, remediate
-        from checks.transport import Network
+        from remote.transport import Network
 
         results = self._judge(self.inventory)
         todo, left = remediate.actions(self.plan, self.inventory.hosts, self.selected, results.results)

@@ -23,7 +23,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from checks.hostkeys import (
+from rackwright.errors import CannotRun, Problem
+from rackwright.inventory import Host
+from remote.hostkeys import (
     HostKeyChanged,
     HostKeyUnknown,
     KnownHosts,
@@ -31,9 +33,7 @@ from checks.hostkeys import (
     host_label,
     resolve_files,
 )
-from checks.sshlib import paramiko
-from rackwright.errors import CannotRun, Problem
-from rackwright.inventory import Host
+from remote.sshlib import paramiko
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -571,9 +571,14 @@ def _pump(channel: paramiko.Channel, stdin: bytes, deadline: float, max_bytes: i
 
 
 def execute(
-    client: paramiko.SSHClient, command: str, *, timeout_s: float, max_bytes: int = 16_000_000
+    client: paramiko.SSHClient,
+    command: str,
+    *,
+    timeout_s: float,
+    max_bytes: int = 16_000_000,
+    stdin: bytes = b"",
 ) -> tuple[int, bytes, bytes]:
-    """Status, standard output and standard error of one command.
+    """Status, standard output and standard error of one command that is given ``stdin``.
 
     Raises:
         AbortedError: it took too long or sent too much, or the connection broke.
@@ -586,6 +591,8 @@ def execute(
     try:
         with contextlib.closing(transport.open_session(timeout=10)) as channel:
             channel.exec_command(command)
+            channel.settimeout(timeout_s)
+            channel.sendall(stdin)
             channel.shutdown_write()
             while not (channel.exit_status_ready() and not channel.recv_ready() and channel.eof_received):
                 while channel.recv_stderr_ready():
