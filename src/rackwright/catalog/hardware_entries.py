@@ -14,6 +14,7 @@ from rackwright.catalog.figures import (
     Gigabytes,
     GigabytesPerSecond,
     Mebibytes,
+    Megahertz,
     Share,
     Teraflops,
     Teraops,
@@ -72,6 +73,7 @@ class Accelerator(Entry):
     ``pcie``: unidirectional; 0 where the accelerator is part of a system on a chip.
     ``ecc``: always-on (HBM parts), switchable (off as shipped on workstation cards), or none.
     ``efficiency_class``: constants of the estimator; ``memory_class`` where it is not given.
+    ``clock_max``: the highest of its multiprocessors, as the driver's tool prints it.
     ``c2c``: unidirectional, to the CPU of the same module. ``dies``: per package.
     """
 
@@ -104,6 +106,7 @@ class Accelerator(Entry):
     mig_slices: Count
     temperature_max: DegreesC
     memory_temperature_max: DegreesC | None = None
+    clock_max: Megahertz | None = None
     row_remap: bool = False
     open_kernel_module_only: bool = False
     eula_restricted: bool = False

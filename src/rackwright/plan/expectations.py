@@ -16,6 +16,7 @@ NA = NotApplicable
 _SOME = Field(min_length=1)
 """Of an empty list a check would find nothing missing: it is refused. What has no meaning says why."""
 Words = Annotated[tuple[str, ...], _SOME]
+Kinds = Annotated[tuple[Literal["driver", "fabric-manager", "kernel"], ...], _SOME]
 Codes = Annotated[tuple[int, ...], _SOME]
 
 
@@ -30,6 +31,10 @@ class GpuExpectation(Section):
     ``retired_pages_max``: single- and double-bit retirements together, of cards that do not remap rows.
     ``ecc_corrected_max``: corrected errors since the last reset; more is a warning.
     ``firmware_uniform``: one VBIOS on all GPUs of a host, and the driver's own GSP firmware.
+    ``clocks_uniform``: one highest clock on all GPUs of a host; ``clock_max_mhz``: what it is.
+    ``memory_bandwidth_min_gb_s``: read plus written by a copy within one GPU's memory.
+    ``host_bandwidth_min_gb_s``: of a copy between pinned host memory and a GPU, each way.
+    ``diag_level``: the level of DCGM's diagnostics, 1 (seconds) to 3 (half an hour).
     """
 
     vendor: Literal["nvidia"] = "nvidia"
@@ -60,12 +65,20 @@ class GpuExpectation(Section):
     compute_mode: str | NA | None = None
     firmware_uniform: bool | NA | None = None
     ecc_corrected_max: int | NA | None = None
+    clocks_uniform: bool | NA | None = None
+    clock_max_mhz: float | NA | None = None
+    memory_bandwidth_min_gb_s: float | NA | None = None
+    host_bandwidth_min_gb_s: float | NA | None = None
+    diag_level: int | NA | None = None
 
 
 class NvlinkExpectation(Section):
     """``peer_access``: every pair of GPUs of a host can read each other's memory. ``errors_max``: of one
     kind on one link since the driver was loaded. ``domain_gpus``: GPUs of an NVLink domain over several
     hosts (a rack with NVLink switches); not applicable where NVLink ends at the host.
+    ``imex``: whether the memory-exchange daemon must run ``always``, or only ``on-demand``, while a compute
+    domain needs it. ``peer_bandwidth_min_gb_s``: of a copy from one GPU to another, one way.
+    ``all_reduce_min_gb_s``: bus bandwidth of an all-reduce over all GPUs of a host.
     """
 
     links_per_gpu: int | NA | None = None
@@ -76,6 +89,9 @@ class NvlinkExpectation(Section):
     peer_access: bool | NA | None = None
     errors_max: int | NA | None = None
     domain_gpus: int | NA | None = None
+    imex: Literal["always", "on-demand"] | NA | None = None
+    peer_bandwidth_min_gb_s: float | NA | None = None
+    all_reduce_min_gb_s: float | NA | None = None
 
 
 class RdmaPort(Section):
@@ -110,6 +126,7 @@ class RdmaExpectation(Section):
     firmware: str | NA | None = None
     errors_max: int | NA | None = None
     gid_type: str | NA | None = None
+    write_min_gbps: float | NA | None = None
 
 
 class OsExpectation(Section):
@@ -117,6 +134,10 @@ class OsExpectation(Section):
     events that must not occur (mce, aer, oom, nvrm-assert, …). ``edac_uncorrected_max``: memory errors that
     the controllers counted since boot. ``memlock``: what the container runtime may lock. ``stuck_max``:
     processes in uninterruptible sleep. ``container_runtime``: the unit that runs the pods.
+    ``clock_skew_max_ms``: between any two hosts of a pool. ``names``: what must resolve, within
+    ``resolve_max_s``. ``hugepages``: static ones, which engines cannot use. ``shm_min_gib``: of /dev/shm.
+    ``package_holds``: kinds of packages that no unattended upgrade may change. ``cgroup_driver``: of the
+    container runtime. ``cpu_manager``, ``topology_managers``: the kubelet's policies.
     """
 
     thp: Annotated[tuple[Literal["never", "madvise"], ...], _SOME] | NA | None = None
@@ -135,17 +156,27 @@ class OsExpectation(Section):
     memlock: Literal["infinity"] | NA | None = None
     stuck_max: int | NA | None = None
     container_runtime: str | NA | None = None
+    clock_skew_max_ms: float | NA | None = None
+    names: Words | NA | None = None
+    resolve_max_s: float | NA | None = None
+    hugepages: int | NA | None = None
+    shm_min_gib: float | NA | None = None
+    package_holds: Kinds | NA | None = None
+    cgroup_driver: Literal["systemd"] | NA | None = None
+    cpu_manager: Literal["static"] | NA | None = None
+    topology_managers: Words | NA | None = None
 
 
 class StorageExpectation(Section):
     """``headroom_bytes`` = 2 × all model weights of the pool's deployments. ``nvme_full_link``: disks run at
-    the speed and width that they and their slots can do."""
+    the speed and width that they and their slots can do. ``nvme_read_min_gb_s``: of one disk, read alone."""
 
     model_dir: str | NA | None = None
     headroom_bytes: int | NA | None = None
     nvme_count: int | NA | None = None
     nvme_wear_max_percent: int | NA | None = None
     nvme_full_link: bool | NA | None = None
+    nvme_read_min_gb_s: float | NA | None = None
 
 
 class PowerExpectation(Section):
@@ -163,13 +194,15 @@ class PowerExpectation(Section):
 
 class HostExpectation(Section):
     """All of it, for the hosts of one pool. ``uniform``: what must be equal on all of them (driver, vbios,
-    kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit).
+    kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit). ``outlier_max``: how far below the
+    pool's median a measured bandwidth may lie, as a share of it.
     """
 
     tools: Words | NA | None = None
     root: bool | NA | None = None
     response_max_s: float | NA | None = None
     uniform: Words | NA | None = None
+    outlier_max: float | NA | None = None
     gpu: GpuExpectation
     nvlink: NvlinkExpectation = NvlinkExpectation()
     rdma: RdmaExpectation = RdmaExpectation()

@@ -5,6 +5,8 @@ Every leaf is filled: with a value, or with why it has no meaning here.
 
 from __future__ import annotations
 
+import ipaddress
+
 from rackwright.catalog import Accelerator, Machine
 from rackwright.engines.registry import LAUNCHERS
 from rackwright.plan.base import NotApplicable
@@ -19,11 +21,20 @@ from rackwright.plan.expectations import (
     StorageExpectation,
 )
 from rackwright.plan.fabric import Fabric
+from rackwright.sizing import rates
 from rackwright.workload import Workload
 
 DRIVER_MIN = "560"
 CUDA_MIN = "12.6"
 CLOCK_OFFSET_MS = 100.0
+CLOCK_SKEW_MS = 100.0
+"""Between two hosts: traces and logs of one request are put in order by their times."""
+RESOLVE_MAX_S = 1.0
+"""A name that takes longer is asked of a server that does not answer, and then of the next."""
+SHM_MIN_GIB = 16.0
+"""What vLLM's and SGLang's documentation give a container (``--shm-size``) for tensor parallelism."""
+TOPOLOGY_MANAGERS = ("best-effort", "restricted")
+"""``single-numa-node`` refuses a pod whose GPUs hang at both sockets (go-gpuallocator#17)."""
 MEMORY_TOLERANCE = 0.05
 WEAR_MAX_PERCENT = 90
 IDLE_MEMORY_MIB = 1024
@@ -74,6 +85,7 @@ def expectation(
     fabric: Fabric | None,
     driver: str,
     engine: str,
+    image: str,
     weight_bytes: int,
     power_factor: float,
 ) -> HostExpectation:
@@ -83,18 +95,18 @@ def expectation(
         root=True,
         response_max_s=RESPONSE_MAX_S,
         uniform=UNIFORM,
+        outlier_max=rates.OUTLIER_MAX,
         gpu=_gpu(machine, accelerator, driver, LAUNCHERS[engine].TRAITS.processes),
-        nvlink=_nvlink(machine, accelerator),
+        nvlink=_nvlink(workload, machine, accelerator),
         rdma=_rdma(machine, fabric),
-        os=_os(workload, machine, fabric),
+        os=_os(workload, machine, accelerator, fabric, image),
         storage=StorageExpectation(
             model_dir=workload.site.model_dir,
             headroom_bytes=STORAGE_FACTOR * weight_bytes,
             nvme_count=int(machine.nvme_count.value),
             nvme_wear_max_percent=WEAR_MAX_PERCENT,
-            nvme_full_link=True
-            if machine.nvme_count.value
-            else NotApplicable(not_applicable=f"{machine.name} has no NVMe disk"),
+            nvme_full_link=True if machine.nvme_count.value else _no_disk(machine),
+            nvme_read_min_gb_s=rates.NVME_READ_GB_S if machine.nvme_count.value else _no_disk(machine),
         ),
         power=PowerExpectation(
             full_load_w=machine.full_load.value,
@@ -108,6 +120,10 @@ def expectation(
             else NotApplicable(not_applicable="no BMC reads fans" if not machine.bmc else "cooled by liquid"),
         ),
     )
+
+
+def _no_disk(machine: Machine) -> NotApplicable:
+    return NotApplicable(not_applicable=f"{machine.name} has no NVMe disk")
 
 
 def _tools(machine: Machine, fabric: Fabric | None) -> tuple[str, ...]:
@@ -164,11 +180,21 @@ def _gpu(
         ecc_corrected_max=CORRECTED_MAX
         if accelerator.ecc != "none"
         else NotApplicable(not_applicable=f"{name} counts no ECC errors"),
+        clocks_uniform=True,
+        clock_max_mhz=accelerator.clock_max.value
+        if accelerator.clock_max is not None
+        else NotApplicable(not_applicable=f"the catalog has no highest clock of {name}"),
+        memory_bandwidth_min_gb_s=rates.memory(accelerator),
+        host_bandwidth_min_gb_s=rates.host(accelerator),
+        diag_level=rates.DIAG_LEVEL
+        if accelerator.memory_class == "hbm"
+        else NotApplicable(not_applicable=f"DCGM's diagnostics are made for data centre cards, not {name}"),
     )
 
 
-def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
+def _nvlink(workload: Workload, machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
     link = accelerator.nvlink
+    spans = link is not None and link.domain > machine.gpus.value
     if link is None:
         reason = NotApplicable(not_applicable=f"{accelerator.name} has no NVLink")
         return NvlinkExpectation(
@@ -180,6 +206,9 @@ def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
             peer_access=reason,
             errors_max=reason,
             domain_gpus=reason,
+            imex=reason,
+            peer_bandwidth_min_gb_s=reason,
+            all_reduce_min_gb_s=reason,
         )
     return NvlinkExpectation(
         links_per_gpu=int(link.links.value),
@@ -189,10 +218,17 @@ def _nvlink(machine: Machine, accelerator: Accelerator) -> NvlinkExpectation:
         fabric_state="Completed",
         peer_access=True,
         errors_max=0,
-        domain_gpus=link.domain
-        if link.domain > machine.gpus.value
-        else NotApplicable(not_applicable=f"NVLink ends at the host: {link.domain} GPUs"),
+        domain_gpus=link.domain if spans else _ends(link.domain),
+        imex=("on-demand" if workload.site.target == "kubernetes" else "always")
+        if spans
+        else _ends(link.domain),
+        peer_bandwidth_min_gb_s=rates.peer(link),
+        all_reduce_min_gb_s=rates.all_reduce(accelerator, link, int(machine.gpus.value)),
     )
+
+
+def _ends(gpus: int) -> NotApplicable:
+    return NotApplicable(not_applicable=f"NVLink ends at the host: {gpus} GPUs")
 
 
 def _rdma(machine: Machine, fabric: Fabric | None) -> RdmaExpectation:
@@ -229,10 +265,16 @@ def _rdma(machine: Machine, fabric: Fabric | None) -> RdmaExpectation:
         gid_type="RoCE v2"
         if fabric.kind == "roce"
         else NotApplicable(not_applicable="InfiniBand addresses by LID"),
+        write_min_gbps=rates.write(fabric),
     )
 
 
-def _os(workload: Workload, machine: Machine, fabric: Fabric | None) -> OsExpectation:
+def _os(
+    workload: Workload, machine: Machine, accelerator: Accelerator, fabric: Fabric | None, image: str
+) -> OsExpectation:
+    kubernetes = workload.site.target == "kubernetes"
+    hosts = NotApplicable(not_applicable="the site's target is hosts, not Kubernetes")
+    names = _names(workload, image)
     return OsExpectation(
         thp=(workload.overrides.thp or "never",),
         cstates_allowed=("POLL", "C1"),
@@ -251,7 +293,52 @@ def _os(workload: Workload, machine: Machine, fabric: Fabric | None) -> OsExpect
         if fabric is not None
         else NotApplicable(not_applicable="no RDMA, no memory to lock"),
         stuck_max=0,
-        container_runtime="containerd"
-        if workload.site.target == "kubernetes"
-        else NotApplicable(not_applicable="the site's target is hosts, not Kubernetes"),
+        container_runtime="containerd" if kubernetes else hosts,
+        clock_skew_max_ms=CLOCK_SKEW_MS,
+        names=names or NotApplicable(not_applicable="the plan names no server that a host must find"),
+        resolve_max_s=RESOLVE_MAX_S,
+        hugepages=0,
+        shm_min_gib=NotApplicable(not_applicable="every pod brings its own /dev/shm")
+        if kubernetes
+        else SHM_MIN_GIB,
+        package_holds=_holds(workload, accelerator),
+        cgroup_driver="systemd" if kubernetes else hosts,
+        cpu_manager="static" if kubernetes else hosts,
+        topology_managers=TOPOLOGY_MANAGERS if kubernetes else hosts,
     )
+
+
+_DOCKER_HUB = "registry-1.docker.io"
+
+
+def _names(workload: Workload, image: str) -> tuple[str, ...]:
+    """Names that every host must resolve: the registry of the engine's image, and time servers by name."""
+    servers = [name for name in workload.site.ntp if not _is_address(name)]
+    if workload.site.target == "kubernetes":
+        servers.append(registry_of(image))
+    return tuple(dict.fromkeys(servers))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def registry_of(image: str) -> str:
+    """The server an image is fetched from, by the rule of the reference grammar (distribution/reference):
+    the first part, where it holds a dot or a port or is ``localhost``; else Docker Hub's."""
+    first, slash, _ = image.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        return _DOCKER_HUB if first == "docker.io" else first.partition(":")[0]
+    return _DOCKER_HUB
+
+
+def _holds(workload: Workload, accelerator: Accelerator) -> tuple[str, ...]:
+    """Packages that must stay as they are. Where the GPU operator brings the driver, hosts have none."""
+    if workload.site.target == "kubernetes" and workload.hardware.driver_owner != "host":
+        return ("kernel",)
+    switched = accelerator.nvlink is not None
+    return ("driver", *(("fabric-manager",) if switched else ()), "kernel")

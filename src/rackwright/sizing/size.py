@@ -596,6 +596,7 @@ def _expectation(decided: Decided, driver: str) -> HostExpectation:
         fabric=decided.fabric,
         driver=driver,
         engine=decided.stand.engine.id,
+        image=decided.stand.engine.repository,
         weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9),
         power_factor=nodes.POWER_FACTOR,
     )
