@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -13,7 +15,7 @@ HEALTH_PORT = 9003
 HEALTH_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 METRICS_PORT = 9090
 PICKER_RESOURCES = {"cpu": "2", "memory": "2Gi"}
-PICKER_CONFIG = {
+PICKER_CONFIG: dict[str, Any] = {
     "apiVersion": "llm-d.ai/v1alpha1",
     "kind": "EndpointPickerConfig",
     "plugins": [
@@ -36,6 +38,18 @@ PICKER_CONFIG = {
     ],
 }
 """Short queues and free cache first, then replicas that hold the prompt's prefix."""
+_BY_LOAD = ("queue-scorer", "kv-cache-utilization-scorer")
+
+
+def picker_config(*, by_load: bool) -> dict[str, Any]:
+    """The picker's configuration; of an engine whose metrics it does not know it can only weigh prefixes."""
+    if by_load:
+        return PICKER_CONFIG
+    plugins = [plugin for plugin in PICKER_CONFIG["plugins"] if plugin["type"] not in _BY_LOAD]
+    (profile,) = PICKER_CONFIG["schedulingProfiles"]
+    kept = [each for each in profile["plugins"] if each["pluginRef"] not in _BY_LOAD]
+    return {**PICKER_CONFIG, "plugins": plugins, "schedulingProfiles": [{**profile, "plugins": kept}]}
+
 
 core = k8s.core.v1
 meta = k8s.meta.v1
@@ -148,7 +162,7 @@ def _picker(parent: pulumi.Resource, model: Model, served: Served, route: Route)
     config = core.ConfigMap(
         f"{name}-config",
         metadata=model.metadata(f"{name}-config", PICKER, namespace=model.namespace),
-        data={"config.yaml": dump_yaml(PICKER_CONFIG)},
+        data={"config.yaml": dump_yaml(picker_config(by_load=served.traits.picked_by_load))},
         opts=children,
     )
     k8s.apps.v1.Deployment(

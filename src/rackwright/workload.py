@@ -189,6 +189,21 @@ class Budget(Input):
     currency: Literal["CNY", "USD", "EUR"]
 
 
+AUTO = "auto"
+"""In place of an engine's id: those that the rules leave are sized, and the objective decides."""
+
+
+class Requirements(Input):
+    """What the engine must do beyond serving.
+
+    ``reproducible``: the same bits for the same prompt. ``purpose``: engines that are for research only are
+    refused in production.
+    """
+
+    reproducible: bool = False
+    purpose: Literal["production", "research"] = "production"
+
+
 Objective = Literal["tco", "capex", "cost-per-token", "energy"]
 
 
@@ -196,12 +211,15 @@ class Search(Input):
     """What may be chosen where ``hardware.machine`` is left out, and what is best.
 
     ``machines``: only these, such as what is owned; empty: the whole catalog. ``vendors``: only theirs.
+    ``engines``: only these, where the engine is ``auto``; left out: every one that a rule
+    names and plans can start.
     ``domestic``: only vendors that a domestic-compliance rule accepts. ``datacentre``: no card whose driver's
     licence bars it from data centres. ``budget``: the most that may be paid before the first token.
     """
 
     objective: Objective = "tco"
     machines: tuple[CatalogId, ...] = ()
+    engines: tuple[CatalogId, ...] | None = None
     vendors: tuple[str, ...] = ()
     domestic: bool = False
     datacentre: bool = False
@@ -257,14 +275,24 @@ class Workload(Input):
     slo: Objectives = Objectives()
     redundancy: Annotated[float, Field(ge=1, le=10)] = 1.5
     engine: CatalogId = "vllm"
+    requirements: Requirements | None = None
     hardware: Hardware = Hardware()
     search: Search = Search()
     site: Site = Site()
     overrides: Overrides = Overrides()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data in file order, quantities with their units: reading it back gives the same workload."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Plain data in file order, quantities with their units: reading it back gives the same workload.
+
+        Fields younger than the first plans are left out where they say nothing: an old workload keeps its
+        digest.
+        """
+        data = self.model_dump(mode="json", by_alias=True)
+        if data["requirements"] is None:
+            del data["requirements"]
+        if data["search"]["engines"] is None:
+            del data["search"]["engines"]
+        return data
 
     @property
     def digest(self) -> str:

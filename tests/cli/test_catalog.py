@@ -110,8 +110,8 @@ def test_without_an_output_the_entry_is_printed(tmp_path: Path, rackwright: Run)
             ("pro6000-2", "rtx4090-1"),
             "must have a price in the price list of this site (cn) · found rtx4090",
         ),
-        (("engine: vllm", "engine: sglang"), 'must be an engine that plans can launch · found "sglang"'),
-        (("qwen2.5-72b-instruct", "T5-XXL"), 'must be a model that vllm serves: decoder-only · found "flan'),
+        (("engine: vllm", "engine: mindie"), 'must be an engine that plans can launch · found "mindie"'),
+        (("qwen2.5-72b-instruct", "T5-XXL"), "must be tgi for an encoder-decoder model such as T5 · found"),
     ],
 )
 def test_what_no_plan_can_use_yet_is_said(

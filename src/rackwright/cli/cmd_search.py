@@ -26,12 +26,15 @@ from rackwright.yamlio import load_yaml
 )
 @click.argument("workload", type=click.Path(path_type=Path))
 @click.option("--objective", type=click.Choice(get_args(Objective)), help="Instead of the workload's.")
+@click.option("--engine", help="Instead of the workload's; auto searches over those that plans can start.")
 @click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Options to print.")
 @click.option("--json", "as_json", is_flag=True, help="All options and refusals as JSON.")
-def command(workload: Path, objective: Objective | None, top: int, as_json: bool) -> None:
+def command(workload: Path, objective: Objective | None, engine: str | None, top: int, as_json: bool) -> None:
     asked = load_workload(workload)
     if objective is not None:
         asked = asked.model_copy(update={"search": asked.search.model_copy(update={"objective": objective})})
+    if engine is not None:
+        asked = asked.model_copy(update={"engine": engine})
     try:
         found = search(asked, load_catalog())
     except RackwrightError as error:
@@ -47,7 +50,13 @@ def _data(found: Found) -> dict[str, object]:
         "objective": found.objective,
         "options": [_option(o, found) for o in found.options],
         "refused": [
-            {"machine": r.machine, "quantisation": r.quantisation, "constraint": r.constraint, "why": r.text}
+            {
+                "machine": r.machine,
+                "quantisation": r.quantisation,
+                "engine": r.engine,
+                "constraint": r.constraint,
+                "why": r.text,
+            }
             for r in found.lost
         ],
     }
@@ -81,14 +90,16 @@ def _lines(found: Found, asked: Workload, path: Path, top: int) -> Iterator[str]
     yield f"{len(found.options)} options by {found.objective}, {len(found.lost)} refused"
     yield ""
     yield (
-        f"{'machine':<18} {'precision':<9} {'nodes':>5}  {'layout':<14} {f'capex, {currency}':>15} "
-        f"{f'tco, {currency}':>15} {f'{currency}/M tok':>10} {'kWh/M tok':>9}  evidence"
+        f"{'machine':<18} {'precision':<9} {_engine('engine', found)}{'nodes':>5}  {'layout':<14} "
+        f"{f'capex, {currency}':>15} {f'tco, {currency}':>15} {f'{currency}/M tok':>10} {'kWh/M tok':>9}  "
+        "evidence"
     )
     for option in found.options[:top]:
         shape = option.chosen.candidate.shape
         layout = f"{option.chosen.replicas} × TP{shape.tp}" + (f" × PP{shape.pp}" if shape.pp > 1 else "")
         yield (
-            f"{option.machine.id:<18} {option.quantisation:<9} {option.nodes:>5}  {layout:<14} "
+            f"{option.machine.id:<18} {option.quantisation:<9} "
+            f"{_engine(option.workload.engine, found)}{option.nodes:>5}  {layout:<14} "
             f"{option.capex:>15,.0f} {option.tco:>15,.0f} {option.cost_per_million:>10,.2f} "
             f"{option.energy_kwh_per_million:>9,.2f}  {option.evidence}"
         )
@@ -100,6 +111,11 @@ def _lines(found: Found, asked: Workload, path: Path, top: int) -> Iterator[str]
     yield f"next  rackwright size {quote(str(path))} -o plan.yaml" + (
         "" if asked.hardware.machine else "   (takes the first)"
     )
+
+
+def _engine(text: str, found: Found) -> str:
+    """A column that is there only where engines were compared."""
+    return f"{text:<11} " if found.several_engines else ""
 
 
 def _refused(lost: tuple[Lost, ...]) -> Iterator[str]:

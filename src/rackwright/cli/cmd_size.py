@@ -216,8 +216,13 @@ def _alternatives(plan: Plan) -> Iterator[tuple[str, list[str]]]:
         if looked.value < 1000
         else f"best of {looked.considered} by {looked.objective}: {looked.value:,.0f} {looked.unit}"
     ]
-    lines += [f"then {o.machine} {o.quantisation}: {o.why}" for o in looked.runners_up[:3]]
+    lines += [looked.engine_why] if looked.engine_why else []
+    lines += [f"then {o.machine} {o.quantisation}{_with(o.engine)}: {o.why}" for o in looked.runners_up[:3]]
     yield "chosen", lines
+
+
+def _with(engine: str | None) -> str:
+    return f" with {engine}" if engine else ""
 
 
 def _cautions(plan: Plan) -> Iterator[str]:

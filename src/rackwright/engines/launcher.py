@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rackwright.engines.monitoring import Names
 from rackwright.plan.deployments import EngineRole
@@ -97,16 +97,22 @@ class Traits:
         alive, ready: paths of the probes. ``generates``: whether ``ready`` has a token generated.
         engine_type: what the endpoint picker calls the engine, to know its metrics; None: its default.
         block_flag, block: tokens of a block of KV cache, and the flag that changes it.
+        spans: how far a replica reaches: one GPU, the GPUs of a node, or several nodes.
+        loads: precisions of weights that the module can start.
+        fp8_cache: whether the KV cache can be kept in FP8.
+        picked_by_load: whether the endpoint picker knows the engine's metrics of queue and cache.
         processes: names of its processes as the driver lists them, or how they begin.
         loud: flags that write requests into the log.
         metrics_need_key: whether a scrape must bring the API key.
         labels_model: whether its series carry ``model_name``; else the scrape puts it on them.
-        writable: directories that the process writes to, each given as an empty volume.
+        drains: whether it finishes its requests when it is told to stop; else the pod waits for them first.
+        tag: the image's tag for a version, as its makers write it.
+        weights_file: name of the one file that the engine is started with; empty: a directory.
     """
 
     matrix: str
     key_variable: str
-    address_variable: str
+    address_variable: str | None
     alive: str
     ready: str
     generates: bool
@@ -114,10 +120,16 @@ class Traits:
     block_flag: str
     block: int
     processes: tuple[str, ...]
+    loads: tuple[str, ...]
+    spans: Literal["gpu", "node", "nodes"] = "nodes"
+    fp8_cache: bool = True
+    picked_by_load: bool = True
     loud: tuple[str, ...] = ()
     metrics_need_key: bool = False
     labels_model: bool = True
-    writable: tuple[str, ...] = ()
+    drains: bool = True
+    tag: str = "v{version}"
+    weights_file: str = ""
 
 
 class Launcher(Protocol):

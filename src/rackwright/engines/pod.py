@@ -64,17 +64,18 @@ def shutdown_seconds(total_cutoff_ms: float) -> int:
     return math.ceil(total_cutoff_ms / 1000)
 
 
-def rollout(load_s: float, free_slots: int, shutdown_s: int) -> Rollout:
+def rollout(load_s: float, free_slots: int, shutdown_s: int, *, drains: bool = True) -> Rollout:
     """One replica at a time: beside the old ones where a slot is free, else in place of one.
 
-    A replica in place of another starts only when that one has ended, which counts as no progress.
+    A replica in place of another starts only when that one has ended, which counts as no progress. Of an
+    engine that ends at once the pod waits until the longest request is done before it says so.
     """
     surge = 1 if free_slots >= 1 else 0
     grace = DRAIN_S + shutdown_s + GRACE_MARGIN_S
     return Rollout(
         max_surge=surge,
         max_unavailable=1 - surge,
-        drain_s=DRAIN_S,
+        drain_s=DRAIN_S + (0 if drains else shutdown_s),
         termination_grace_s=grace,
         progress_deadline_s=math.ceil((load_s * STARTUP_MARGIN + grace + PROGRESS_MARGIN_S) / 60) * 60,
     )

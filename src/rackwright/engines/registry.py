@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rackwright.engines import launch, sglang, vllm
+from rackwright.catalog import EngineEntry
+from rackwright.engines import launch, llama_cpp, sglang, tgi, vllm
 from rackwright.engines.launcher import Launcher
 from rackwright.errors import Problem
 from rackwright.plan.deployments import EngineRole
 
-LAUNCHERS: Mapping[str, Launcher] = {"sglang": sglang, "vllm": vllm}
+LAUNCHERS: Mapping[str, Launcher] = {"llama.cpp": llama_cpp, "sglang": sglang, "tgi": tgi, "vllm": vllm}
 """By the id of the engine's catalog entry."""
 
 
@@ -28,6 +29,18 @@ def scrape_labels(engine: str) -> tuple[str, ...]:
     """Labels that the scrape puts on the series of ``engine``, which does not export them itself."""
     known = LAUNCHERS.get(engine)
     return ("model_name",) if known is not None and not known.TRAITS.labels_model else ()
+
+
+def spans(engine: EngineEntry) -> str:
+    """How far a replica of ``engine`` reaches: ``gpu``, ``node`` or ``nodes``."""
+    known = LAUNCHERS.get(engine.id)
+    return known.TRAITS.spans if known is not None else "nodes" if engine.multi_node else "node"
+
+
+def loads(engine: EngineEntry) -> tuple[str, ...]:
+    """Precisions of weights that ``engine`` loads: what its module starts, else what its entry says."""
+    known = LAUNCHERS.get(engine.id)
+    return known.TRAITS.loads if known is not None else engine.supports
 
 
 def batched_flag(engine: str) -> str:

@@ -39,6 +39,7 @@ TRAITS = Traits(
     engine_type="sglang",
     block_flag="page-size",
     block=1,
+    loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("sglang::", "sglang"),
     loud=("log-requests",),
 )

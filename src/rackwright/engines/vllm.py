@@ -32,6 +32,7 @@ TRAITS = Traits(
     engine_type=None,
     block_flag="block-size",
     block=16,
+    loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("VLLM::", "vllm"),
     loud=("enable-log-requests", "enable-log-outputs"),
 )

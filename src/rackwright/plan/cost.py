@@ -88,17 +88,22 @@ class Alternative(Section):
 
     machine: str
     quantisation: str
+    engine: str | None = None
     nodes: int | None = None
     value: float | None = None
     why: str
 
 
 class Alternatives(Section):
-    """What a search looked at: the objective and its unit, the runners-up, and why the rest lost."""
+    """What a search looked at: the objective and its unit, the runners-up, and why the rest lost.
+
+    ``engine_why``: what the guides say for the engine, where it was left open.
+    """
 
     objective: str
     unit: str
     value: float
+    engine_why: str | None = None
     considered: int
     runners_up: tuple[Alternative, ...] = ()
     refused: tuple[Alternative, ...] = ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
-from rackwright.engines.registry import batched_flag
+from rackwright.engines.registry import batched_flag, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
 from rackwright.sizing.estimate import (
     GIB,
@@ -114,12 +114,19 @@ def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
     asked = overrides.tensor_parallel
     for tp in (t for t in ((1, 2, 4, 8, 16) if asked is None else (asked,)) if _divides(stand, t)):
         for pp in (overrides.pipeline_parallel,) if overrides.pipeline_parallel else PIPELINES:
-            if pp == 1 or (tp == stand.gpus and stand.workload.hardware.fabric != "none"):
+            if pp == 1 or (tp == stand.gpus and joined(stand)):
                 yield tp, pp
+
+
+def joined(stand: Stand) -> bool:
+    """Whether nodes can share a replica: a fabric joins them and the engine spans nodes."""
+    return stand.workload.hardware.fabric != "none" and spans(stand.engine) == "nodes"
 
 
 def widest(stand: Stand) -> int:
     """The most GPUs that tensor parallelism may join on one node."""
+    if spans(stand.engine) == "gpu":
+        return 1
     return stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
 
 
@@ -404,7 +411,9 @@ def _no_division(stand: Stand) -> InputErrors:
         fit = [str(t) for t in range(1, widest(stand) + 1) if _divides(stand, t)]
         why = (
             "tensor parallelism stays inside a node"
-            if stand.accelerator.nvlink
+            if stand.accelerator.nvlink and spans(stand.engine) != "gpu"
+            else f"{stand.engine.id} is planned on one GPU a replica"
+            if spans(stand.engine) == "gpu"
             else f"tensor parallelism over PCIe beyond {PCIE_TP_MAX} cards does not pay"
         )
         return InputErrors(
@@ -420,7 +429,9 @@ def _no_division(stand: Stand) -> InputErrors:
     return InputErrors(
         Problem(
             "overrides.pipeline_parallel",
-            "must be 1 unless a fabric joins the nodes and TP fills a node",
+            "must be 1 unless a fabric joins the nodes and TP fills a node"
+            if spans(stand.engine) == "nodes"
+            else f"must be 1 with {stand.engine.id}, whose replicas stay inside a node",
             f"{overrides.pipeline_parallel} with fabric {stand.workload.hardware.fabric} and "
             f"TP {tp or 'unset'} on {stand.gpus} GPUs",
             "pipeline stages are whole nodes that talk over RDMA",

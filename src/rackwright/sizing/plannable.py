@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, Prices
+from rackwright.engines.registry import LAUNCHERS, loads
 from rackwright.errors import Problem, listing
+from rackwright.sizing import engine_choice
+from rackwright.workload import Workload
 
 
-def problems(
+def problems(  # noqa: PLR0917 - the entries that a workload names
+    workload: Workload,
     machine: Machine | None,
     model: ModelEntry | None,
     engine: EngineEntry | None,
@@ -25,22 +29,73 @@ def problems(
             "its command line is not written yet; the catalog has it for estimates",
             f"set engine to {listing(usable)}",
         )
-    encoder_decoder = model is not None and model.encoder_decoder
-    if (
-        model is not None
-        and engine is not None
-        and encoder_decoder
-        and "encoder-decoder" not in engine.serves
-    ):
-        yield Problem(
-            "model.id",
-            f"must be a model that {engine.id} serves: {listing(engine.serves)}",
-            f'"{model.id}", an encoder-decoder',
-            "the engine refuses it",
-            "choose a decoder-only model",
-        )
+    if engine is not None and model is not None:
+        yield from _rules(workload, machine, model, engine, catalog)
+        yield from _precision(workload, model, engine, catalog)
+        yield from _cache(workload, engine)
     if machine is not None:
         yield from _machine(machine, engine, prices, catalog)
+
+
+def _rules(
+    workload: Workload, machine: Machine | None, model: ModelEntry, engine: EngineEntry, catalog: Catalog
+) -> Iterator[Problem]:
+    """Rules of the guides that bar the engine here, with the engines that they leave."""
+    card = catalog.accelerator_of(machine) if machine is not None else None
+    case = engine_choice.case_of(model, card, workload.requirements, workload.model.quantisation)
+    left = [e.id for e in engine_choice.allowed(case, catalog.engines.values())]
+    startable = [name for name in left if catalog.engines[name].launchable]
+    for rule in engine_choice.barring(engine.id, case):
+        if rule.id in _SAID_BETTER:
+            continue
+        fits = listing([name for name in rule.engines if name in left] or list(rule.engines))
+        never = rule.kind == "never"
+        yield Problem(
+            "engine",
+            f"must not be {engine.id} for {rule.when}" if never else f"must be {fits} for {rule.when}",
+            f'"{engine.id}"',
+            rule.why,
+            f"set engine to {listing(startable)}"
+            if startable
+            else "no engine that plans can start keeps every rule: change the model, the machine or the "
+            "requirements",
+        )
+
+
+_SAID_BETTER = frozenset({"ascend", "rocm", "apple", "gguf"})
+"""Rules that the check of the machine, or of the precision, says better."""
+
+
+def _cache(workload: Workload, engine: EngineEntry) -> Iterator[Problem]:
+    known = LAUNCHERS.get(engine.id)
+    if workload.model.kv_cache == "fp8" and known is not None and not known.TRAITS.fp8_cache:
+        yield Problem(
+            "model.kv_cache",
+            f"must not be fp8 with {engine.id}",
+            '"fp8"',
+            "the engine has no KV cache in FP8",
+            "set it to auto",
+        )
+
+
+def _precision(
+    workload: Workload, model: ModelEntry, engine: EngineEntry, catalog: Catalog
+) -> Iterator[Problem]:
+    """A precision that the model is offered in and the engine does not load."""
+    asked = workload.model.quantisation or model.default_quantisation
+    if asked not in model.quantisations or asked in loads(engine):
+        return
+    fits = [name for name in model.quantisations if name in loads(engine)]
+    others = [e.id for e in catalog.engines.values() if e.launchable and asked in loads(e)]
+    ways = [f"set model.quantisation to {listing(fits)}"] if fits else []
+    ways += [f"set engine to {listing(others)}"] if others else []
+    yield Problem(
+        "model.quantisation",
+        f"must be a precision that {engine.id} loads: {listing(loads(engine))}",
+        f'"{asked}"' + ("" if workload.model.quantisation else f", the model's own default ({model.id})"),
+        "the engine would not start with these weights",
+        ", or ".join(ways) or "choose another model",
+    )
 
 
 def _machine(

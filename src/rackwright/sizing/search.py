@@ -1,4 +1,4 @@
-"""Which hardware for a workload: every machine and precision of the catalog, sized and ranked.
+"""Which hardware for a workload: every machine, precision and engine of the catalog, sized and ranked.
 
 Each option is sized by the same code as a plan (``stand_of``, ``choose``), so that what is ranked here is
 what a plan would say. An option that does not stand says which constraint binds and the best value it
@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rackwright.catalog import Catalog, Machine, ModelEntry
+from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, find, unknown_entry
+from rackwright.engines.registry import loads
 from rackwright.errors import Infeasible, InputErrors, Problem, RackwrightError, listing
 from rackwright.plan import Plan
 from rackwright.plan.cost import Alternative, Alternatives
-from rackwright.sizing import economics
+from rackwright.sizing import economics, engine_choice
 from rackwright.sizing.cost import costing
 from rackwright.sizing.estimate import Evidence
 from rackwright.sizing.layout import Chosen, choose
@@ -28,7 +29,7 @@ from rackwright.sizing.load import Demand, demand
 from rackwright.sizing.nodes import POWER_FACTOR
 from rackwright.sizing.pricing import Pricing, pricing
 from rackwright.sizing.size import size, stand_of
-from rackwright.workload import Objective, Workload
+from rackwright.workload import AUTO, Objective, Workload
 
 DOMESTIC = ("huawei", "moore-threads", "biren", "cambricon")
 """Vendors that a domestic-compliance rule in China accepts."""
@@ -39,7 +40,7 @@ RUNNERS_UP = 5
 
 @dataclass(frozen=True)
 class Option:
-    """One way that stands. ``workload``: with the machine, precision and fabric filled in."""
+    """One way that stands. ``workload``: with the machine, precision, engine and fabric filled in."""
 
     workload: Workload
     machine: Machine
@@ -83,6 +84,7 @@ class Lost:
     best: str
     text: str
     stage: int
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,22 @@ class Found:
     def best(self) -> Option:
         return self.options[0]
 
+    @property
+    def several_engines(self) -> bool:
+        """Whether more than one engine was looked at."""
+        looked = {o.workload.engine for o in self.options} | {item.engine for item in self.lost}
+        return len(looked - {""}) > 1
+
 
 def search(workload: Workload, catalog: Catalog) -> Found:
     """Every option of the catalog for ``workload``; its own machine, where it names one, is the only one.
 
     Raises:
-        InputErrors: what is wrong whatever the machine: an unknown model, a name, a flag.
+        InputErrors: what is wrong whatever the machine: an unknown model or engine, a name, a flag.
         Infeasible: nothing stands; the constraint that binds the option that came nearest.
     """
     model = catalog.model(workload.model.id)
+    _open_engines(workload, catalog)
     asked, priced = demand(workload), pricing(workload, catalog)
     options: list[Option] = []
     lost: list[Lost] = []
@@ -115,18 +124,20 @@ def search(workload: Workload, catalog: Catalog) -> Found:
         quantisation = candidate.model.quantisation or model.default_quantisation
         refused = _beforehand(candidate, machine, catalog)
         if refused is not None:
-            lost.append(Lost(machine.id, quantisation, *refused))
+            lost.append(Lost(machine.id, quantisation, *refused, candidate.engine))
             continue
         try:
             option = _sized(candidate, machine, quantisation, catalog, asked, priced)
         except Infeasible as error:
+            stage, text = _stage(error), _short(error)
             lost.append(
-                Lost(machine.id, quantisation, error.constraint, error.best, _short(error), _stage(error))
+                Lost(machine.id, quantisation, error.constraint, error.best, text, stage, candidate.engine)
             )
             continue
         except InputErrors as error:
             wrong.append(error)
-            lost.append(Lost(machine.id, quantisation, error.problems[0].where, "", _short(error), 0))
+            where, text = error.problems[0].where, _short(error)
+            lost.append(Lost(machine.id, quantisation, where, "", text, 0, candidate.engine))
             continue
         over = _over_budget(candidate, option, priced)
         if over is not None:
@@ -136,17 +147,18 @@ def search(workload: Workload, catalog: Catalog) -> Found:
     if options:
         objective = workload.search.objective
         ranked = sorted(options, key=lambda o: (o.value(objective), o.nodes, o.machine.id, o.quantisation))
+        # Options come in the order that the rules prefer their engines in, and sorting keeps it among equals.
         return Found(objective, tuple(ranked), tuple(lost))
     raise _nothing(workload, lost, wrong)
 
 
 def plan_of(workload: Workload, catalog: Catalog) -> Plan:
-    """The plan of ``workload``: of the machine that it names, or of the best one that is found.
+    """The plan of ``workload``: of the machine and engine that it names, or of the best that are found.
 
     Raises:
         InputErrors, Infeasible: as ``size`` and ``search``.
     """
-    if workload.hardware.machine is not None:
+    if workload.hardware.machine is not None and workload.engine != AUTO:
         return size(workload, catalog)
     return planned(search(workload, catalog), catalog)
 
@@ -156,10 +168,12 @@ def planned(found: Found, catalog: Catalog) -> Plan:
     best, objective = found.best, found.objective
     plan = size(best.workload, catalog)
     ahead = best.value(objective)
+    several = found.several_engines
     runners = tuple(
         Alternative(
             machine=o.machine.id,
             quantisation=o.quantisation,
+            engine=o.workload.engine if several else None,
             nodes=o.nodes,
             value=round(o.value(objective), 4),
             why=why_behind(o, best, objective),
@@ -167,7 +181,13 @@ def planned(found: Found, catalog: Catalog) -> Plan:
         for o in found.options[1 : 1 + RUNNERS_UP]
     )
     refused = tuple(
-        Alternative(machine=r.machine, quantisation=r.quantisation, why=r.text) for r in found.lost
+        Alternative(
+            machine=r.machine,
+            quantisation=r.quantisation,
+            engine=r.engine if several and r.engine else None,
+            why=r.text,
+        )
+        for r in found.lost
     )
     return plan.model_copy(
         update={
@@ -175,12 +195,22 @@ def planned(found: Found, catalog: Catalog) -> Plan:
                 objective=objective,
                 unit=best.unit(objective),
                 value=round(ahead, 4),
+                engine_why=_spoken_for(best, catalog) if several else None,
                 considered=len(found.options) + len(found.lost),
                 runners_up=runners,
                 refused=refused,
             )
         }
     )
+
+
+def _spoken_for(option: Option, catalog: Catalog) -> str:
+    """The objective decided; what the guides' rules say of the engine that it chose."""
+    model = catalog.model(option.workload.model.id)
+    case = engine_choice.case_of(model, catalog.accelerator_of(option.machine), option.workload.requirements)
+    engine = option.workload.engine
+    said = engine_choice.verdict(engine, case, catalog.engines.values())
+    return f"{engine} is best by {option.workload.search.objective}; {said}"
 
 
 def why_behind(option: Option, best: Option, objective: Objective) -> str:
@@ -192,31 +222,109 @@ def why_behind(option: Option, best: Option, objective: Objective) -> str:
     return f"{factor:.2f} × the {objective} of the best: {count} of {each:,.0f} tok/s (low end)"
 
 
+def _open_engines(workload: Workload, catalog: Catalog) -> None:
+    """Raises InputErrors where what is said of engines cannot be followed."""
+    only, problems = workload.search.engines, []
+    for name in only or ():
+        entry = find(catalog.engines, name)
+        if entry is None:
+            problems.append(unknown_entry(catalog.engines, name, "search.engines", "engine"))
+        elif not entry.launchable:
+            startable = [e.id for e in catalog.engines.values() if e.launchable]
+            problems.append(
+                Problem(
+                    "search.engines",
+                    f"must be engines that plans can launch: {listing(startable)}",
+                    f'"{name}"',
+                    "its command line is not written yet; the catalog has it for estimates",
+                    "drop it",
+                )
+            )
+    if workload.engine == AUTO and workload.overrides.engine_flags:
+        problems.append(
+            Problem(
+                "overrides.engine_flags",
+                "must be empty where the engine is searched",
+                listing(sorted(workload.overrides.engine_flags)),
+                "flags are those of one engine",
+                "name the engine, or drop them",
+            )
+        )
+    if workload.engine != AUTO and only is not None:
+        problems.append(
+            Problem(
+                "search.engines",
+                f"must be left out unless engine is {AUTO}",
+                f"engine {workload.engine} and {listing(only)}",
+                "the engine is named already",
+                f"set engine: {AUTO}, or drop search.engines",
+            )
+        )
+    if problems:
+        raise InputErrors(problems)
+
+
+def _engines(workload: Workload, machine: Machine, model: ModelEntry, catalog: Catalog) -> list[EngineEntry]:
+    """Engines to size on ``machine``: the one named, or those that start, run there and are barred by no
+    rule, the preferred ones first."""
+    if workload.engine != AUTO:
+        named = find(catalog.engines, workload.engine)
+        if named is None:
+            raise InputErrors(unknown_entry(catalog.engines, workload.engine, "engine", "engine"))
+        return [named]
+    card = catalog.accelerator_of(machine)
+    case = engine_choice.case_of(model, card, workload.requirements, workload.model.quantisation)
+    if workload.search.engines is None:
+        fits = engine_choice.named(case, catalog.engines.values())
+    else:
+        asked = [entry for name in workload.search.engines if (entry := find(catalog.engines, name))]
+        fits = engine_choice.allowed(case, asked)
+    return [
+        engine
+        for engine in fits
+        if engine.launchable and card.vendor in engine.vendors and card.efficiency_key in engine.efficiency
+    ]
+
+
 def _candidates(workload: Workload, catalog: Catalog, model: ModelEntry) -> Iterator[Workload]:
-    """The workload with each machine, precision and fabric that it leaves open.
+    """The workload with each machine, precision, engine and fabric that it leaves open.
 
     A fabric is taken only where the machine has one; without one the replica stays inside a node, which is
-    tried too: it saves the switches.
+    tried too: it saves the switches. Precisions that an engine does not load are no options of it.
     """
     hardware = workload.hardware
     names = [hardware.machine] if hardware.machine else (workload.search.machines or catalog.machines)
-    asked = workload.model.quantisation
     for name in names:
         machine = catalog.machine(name)
         layer = machine.fabric.layer if machine.fabric is not None else None
         fabric = {"Ethernet": "roce", "InfiniBand": "infiniband", None: "none"}[layer]
-        for quantisation in [asked] if asked is not None else sorted(model.quantisations):
-            yield workload.model_copy(
-                update={
-                    "hardware": hardware.model_copy(
-                        update={
-                            "machine": machine.id,
-                            "fabric": hardware.fabric if hardware.machine else fabric,
-                        }
-                    ),
-                    "model": workload.model.model_copy(update={"quantisation": quantisation}),
-                }
-            )
+        chosen = hardware.model_copy(
+            update={"machine": machine.id, "fabric": hardware.fabric if hardware.machine else fabric}
+        )
+        engines = _engines(workload, machine, model, catalog)
+        if not engines:
+            engines = [_any(catalog)]  # sized, so that what bars the machine is said as for a named engine
+        for engine in engines:
+            for quantisation in _precisions(workload, model, engine):
+                yield workload.model_copy(
+                    update={
+                        "engine": engine.id,
+                        "hardware": chosen,
+                        "model": workload.model.model_copy(update={"quantisation": quantisation}),
+                    }
+                )
+
+
+def _any(catalog: Catalog) -> EngineEntry:
+    return next(e for e in catalog.engines.values() if e.launchable)
+
+
+def _precisions(workload: Workload, model: ModelEntry, engine: EngineEntry) -> list[str]:
+    if workload.model.quantisation is not None:
+        return [workload.model.quantisation]
+    return [name for name in sorted(model.quantisations) if name in loads(engine)] or [
+        model.default_quantisation
+    ]
 
 
 def _beforehand(workload: Workload, machine: Machine, catalog: Catalog) -> tuple[str, str, str, int] | None:

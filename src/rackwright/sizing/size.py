@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright import __version__
-from rackwright.catalog import Catalog, Machine, ModelEntry, find, unknown_entry
+from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, find, unknown_entry
 from rackwright.catalog.entries import Entry
 from rackwright.engines import monitoring, owned, pod, registry
 from rackwright.engines.launcher import GpuMemory, Launcher, Serve
@@ -217,9 +217,9 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
     problems.extend(_name_problems(workload, catalog))
     problems.extend(pricing.problems(workload, catalog))
     prices = pricing.pricing(workload, catalog).prices
-    problems.extend(plannable.problems(machine, model, engine, prices, catalog))
-    if engine is not None and engine.launchable:
-        problems.extend(owned.problems(engine.id, engine.version, workload.overrides.engine_flags))
+    problems.extend(plannable.problems(workload, machine, model, engine, prices, catalog))
+    spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
+    problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
         raise InputErrors(problems)
     quantisation = workload.model.quantisation or model.default_quantisation
@@ -230,7 +230,7 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
         model,
         engine,
         quantisation,
-        _kv_bits(workload, model, quantisation),
+        _kv_bits(workload, model, engine, quantisation),
         owned.canonical(engine.id, engine.version, workload.overrides.engine_flags),
     )
 
@@ -270,8 +270,11 @@ def _name_problems(workload: Workload, catalog: Catalog) -> Iterator[Problem]:
         )
 
 
-def _kv_bits(workload: Workload, model: ModelEntry, quantisation: str) -> Literal[8, 16]:
+def _kv_bits(workload: Workload, model: ModelEntry, engine: EngineEntry, quantisation: str) -> Literal[8, 16]:
     choice = workload.model.kv_cache
+    known = registry.LAUNCHERS.get(engine.id)
+    if choice == "auto" and known is not None and not known.TRAITS.fp8_cache:
+        choice = "bf16"
     if choice == "auto":
         choice = "fp8" if model.quantisations[quantisation].bits <= 8 and model.mla is None else "bf16"
     return 8 if choice == "fp8" else 16
@@ -480,7 +483,12 @@ def _deployment(decided: Decided) -> Deployment:
         ),
         probes=pod.probes(decided.load_s, decided.launcher.TRAITS),
         resources=pod.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
-        rollout=pod.rollout(decided.load_s, decided.slots - decided.chosen.replicas, decided.shutdown_s),
+        rollout=pod.rollout(
+            decided.load_s,
+            decided.slots - decided.chosen.replicas,
+            decided.shutdown_s,
+            drains=decided.launcher.TRAITS.drains,
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rackwright.catalog import load_catalog
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.errors import listing
 from rackwright.sizing.cautions.base import (
     CHECKLIST,
@@ -260,6 +261,22 @@ def health_is_shallow(s: Sized) -> Finding | None:
     )
 
 
+def engine_metrics_missing(s: Sized) -> Finding | None:
+    """What the checklist wants measured, and this engine does not say."""
+    missing = LAUNCHERS[s.stand.engine.id].NAMES.missing
+    if not missing:
+        return None
+    blind = " The endpoint picker does not know its queue either and goes by prefixes alone."
+    return (
+        "warn",
+        f"{s.stand.engine.name} {s.stand.engine.version} exports no {listing(missing)}: nothing is recorded "
+        "or alerted on them. Measure them at the gateway."
+        + ("" if s.traits.picked_by_load or s.workload.site.target != "kubernetes" else blind),
+        "metrics of the pinned version",
+        CHECKLIST + ", observability",
+    )
+
+
 RULES: tuple[Rule, ...] = (
     single_replica,
     no_spare,
@@ -276,4 +293,5 @@ RULES: tuple[Rule, ...] = (
     one_zone,
     scrape_memory,
     health_is_shallow,
+    engine_metrics_missing,
 )

@@ -9,9 +9,10 @@ def engine_image_unpinned(s: Sized) -> Finding | None:
     """The digest of the engine's image is not known to the catalog."""
     if s.image_pinned:
         return None
+    tag = s.traits.tag.format(version=s.stand.engine.version)
     return (
         "warn",
-        f"The catalog holds no digest of {s.stand.engine.repository}:v{s.stand.engine.version}. The plan "
+        f"The catalog holds no digest of {s.stand.engine.repository}:{tag}. The plan "
         "carries an all-zero digest, which no registry can serve: nothing unpinned is ever pulled. Put the "
         "digest that your registry serves under overrides.image_digest.",
         "not read from a registry",
@@ -59,6 +60,22 @@ def weights_published_elsewhere(s: Sized) -> Finding | None:
     )
 
 
+def weights_file_named(s: Sized) -> Finding | None:
+    """An engine that is started with one file needs its name."""
+    name = s.traits.weights_file
+    if not name:
+        return None
+    source = s.stand.model.quantisations[s.stand.quantisation].hf_id
+    return (
+        "info",
+        f"The engine is started with one file: put that of {source} into the volume as "
+        f"{s.stand.model.id}/{name}. A model of several parts keeps their names; merge it first "
+        "(llama-gguf-split --merge).",
+        "plan",
+        "the engine's command line",
+    )
+
+
 def trust_remote_code(s: Sized) -> Finding | None:
     """The model's repository runs code in the engine."""
     if not s.stand.model.trust_remote_code:
@@ -78,4 +95,5 @@ RULES: tuple[Rule, ...] = (
     weights_unproven,
     weights_published_elsewhere,
     trust_remote_code,
+    weights_file_named,
 )
