@@ -17,7 +17,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     StringConstraints,
+    model_serializer,
     model_validator,
 )
 
@@ -265,8 +267,26 @@ class Overrides(Input):
     suppress: dict[str, str] = Field(default_factory=dict)
 
 
+class Service(Input):
+    """Another model for other users on the same site and cluster, on machines of its own.
+
+    ``machine``: a catalog id; left out, the workload's, and where that names none, one is searched for.
+    """
+
+    name: Name
+    users: Users
+    model: ModelChoice
+    slo: Objectives = Objectives()
+    redundancy: Annotated[float, Field(ge=1, le=10)] = 1.5
+    engine: CatalogId = "vllm"
+    machine: CatalogId | None = None
+    nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    spares: Annotated[int, Field(strict=True, ge=0, le=256)] = 0
+    overrides: Overrides = Overrides()
+
+
 class Workload(Input):
-    """One workload file."""
+    """One workload file. ``also``: what else the site serves; its plan holds all of it."""
 
     schema_: Literal["rackwright/workload/v1"] = Field(default=SCHEMA, alias="schema")
     name: Name
@@ -280,6 +300,23 @@ class Workload(Input):
     search: Search = Search()
     site: Site = Site()
     overrides: Overrides = Overrides()
+    also: tuple[Service, ...] = ()
+
+    @model_validator(mode="after")
+    def _services_differ(self) -> Workload:
+        names = [self.name, *(service.name for service in self.also)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"also must have names that differ, and from the workload's: {listing(twice)}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A workload of one model is written as if there were no others to name."""
+        data: dict[str, Any] = handler(self)
+        if not self.also:
+            data.pop("also", None)
+        return data
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data in file order, quantities with their units: reading it back gives the same workload.

@@ -68,7 +68,7 @@ def _plan(file: Path) -> Plan:
     from rackwright.catalog import load_catalog
     from rackwright.cli.messages import located
     from rackwright.errors import RackwrightError
-    from rackwright.sizing.search import plan_of
+    from rackwright.sizing.joint import plan_of
 
     asked = load_workload(file)
     try:

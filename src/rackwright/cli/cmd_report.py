@@ -83,10 +83,11 @@ def command(  # noqa: PLR0917 - options of the command line
 def _sizing(plan: Path, output: Path) -> None:
     from rackwright.catalog import load_catalog
     from rackwright.plan import load_plan
-    from rackwright.report.sizing import page
+    from rackwright.report.sizing import pages
 
-    write_whole(output, page(load_plan(plan), load_catalog()))
-    click.echo(f"wrote {output}", err=True)
+    for place, text in pages(load_plan(plan), load_catalog(), output).items():
+        write_whole(place, text)
+        click.echo(f"wrote {place}", err=True)
 
 
 def read_results(path: Path) -> Results:

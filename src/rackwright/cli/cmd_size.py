@@ -16,7 +16,9 @@ from rackwright.errors import CannotRun, Problem, RackwrightError
 from rackwright.files import say, write_whole
 from rackwright.plan import Cost, Plan, save_plan
 from rackwright.plan.cost import Way
-from rackwright.sizing.search import plan_of
+from rackwright.plan.deployments import Deployment
+from rackwright.plan.shares import Share
+from rackwright.sizing.joint import plan_of
 from rackwright.workload import load_workload
 from rackwright.yamlio import load_yaml
 
@@ -39,21 +41,21 @@ def command(workload: Path, output: Path | None, html: Path | None, as_json: boo
         plan = plan_of(asked, catalog)
     except RackwrightError as error:
         raise located(error, load_yaml(workload)) from None
-    page = _page(plan, catalog) if html is not None else None
+    pages = _pages(plan, catalog, html) if html is not None else {}
     if output is not None:
         save_plan(plan, output)
-    if html is not None and page is not None:
-        write_whole(html, page)
+    for place, text in pages.items():
+        write_whole(place, text)
     if as_json:
         say(json.dumps({"digest": plan.digest, **plan.as_dict()}, ensure_ascii=False, indent=1))
         return
     say("\n".join(summary(plan, workload, output)))
 
 
-def _page(plan: Plan, catalog: Catalog) -> str:
-    from rackwright.report.sizing import page
+def _pages(plan: Plan, catalog: Catalog, html: Path) -> dict[Path, str]:
+    from rackwright.report.sizing import pages
 
-    return page(plan, catalog)
+    return pages(plan, catalog, html)
 
 
 def _keep_others(output: Path) -> None:
@@ -85,7 +87,7 @@ def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
     """The plan on one screen, by line."""
     for name, lines in _rows(plan):
         for index, line in enumerate(lines):
-            yield f"{name if index == 0 else '':<11}{line}"
+            yield f"{name if index == 0 else '':<11}{line}".rstrip()
     yield ""
     yield from _cautions(plan)
     target, source = quote(str(output or "plan.yaml")), quote(str(workload))
@@ -106,20 +108,52 @@ def _millions(count: float) -> str:
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
-    load, pool, deployment, cost = plan.load, plan.pools[0], plan.deployments[0], plan.cost
+    load, cost, users = plan.load, plan.cost, plan.workload.users
     assert load is not None
     assert cost is not None
-    users = plan.workload.users
     yield "plan", [f"{plan.header.name}  digest {plan.digest[:12]}"]
+    daily = f"{_many(users.dau, 'daily user')}, {users.scenario}" if not plan.shares else "all services"
     yield (
         "load",
         [
-            f"{_many(users.dau, 'daily user')}, {users.scenario}: {_millions(load.tokens_per_day)} M tokens "
-            "a day",
+            f"{daily}: {_millions(load.tokens_per_day)} M tokens a day",
             f"peak {load.peak_output_tok_s:,.0f} tok/s out, {load.peak_input_tok_s:,.0f} in, "
             f"{load.peak_requests_per_s:,.2f} requests/s, {load.concurrency:,.0f} at a time",
         ],
     )
+    if plan.shares:
+        racks = list(plan.racks())
+        yield (
+            "racks",
+            [f"{len(racks)}, each of one service; {cost.full_load_w / 1000:,.1f} kW in all at full load"],
+        )
+    for index, deployment in enumerate(plan.deployments):
+        if plan.shares:
+            yield from _share(plan, plan.shares[index], index)
+        yield from _deployment(plan, deployment)
+    if plan.shares:
+        yield "", [""]
+    yield "cost", list(_cost(cost))
+    yield from _alternatives(plan)
+
+
+def _share(plan: Plan, share: Share, index: int) -> Iterator[tuple[str, list[str]]]:
+    workload = plan.workload
+    users = workload.also[index - 1].users if index else workload.users
+    yield "", [""]
+    yield (
+        "service",
+        [
+            f"{share.service}: {_many(users.dau, 'daily user')}, {users.scenario}, "
+            f"{_millions(share.load.tokens_per_day)} M tokens a day, "
+            f"peak {share.load.peak_output_tok_s:,.0f} tok/s out; alone {share.cost.month.amount:,.0f} "
+            f"{share.cost.currency} a month"
+        ],
+    )
+
+
+def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[str]]]:
+    pool = plan.pool(deployment.pool)
     layout, held, at = deployment.layout, deployment.memory, deployment.estimate
     yield (
         "model",
@@ -141,7 +175,8 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
         "nodes",
         [f"{len(pool.nodes)} × {pool.machine} ({pool.gpus_per_node} × {pool.accelerator}){spares}"],
     )
-    racks = list(plan.racks())
+    standing = {node.rack for node in pool.nodes}
+    racks = [rack for rack in plan.racks() if rack.name in standing]
     fullest = max(racks, key=lambda rack: rack.planned_full_load_w)
     drawn = fullest.planned_full_load_w * fullest.power_factor / 1000
     yield (
@@ -149,7 +184,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
         [
             f"{len(racks)}; fullest {drawn:,.1f} of {fullest.rating_w / 1000:,.1f} kW "
             f"({_many(len(fullest.nodes), 'node')} at full load × {fullest.power_factor:g}); "
-            f"{cost.full_load_w / 1000:,.1f} kW in all"
+            f"{sum(rack.planned_full_load_w for rack in racks) / 1000:,.1f} kW in all"
         ],
     )
     used = held.weights_gib + held.kv_gib + held.activations_gib
@@ -172,8 +207,6 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
             f"first token {at.ttft_ms:,.0f} ms (objective p95 {deployment.slo.ttft_p95_ms:g})",
         ],
     )
-    yield "cost", list(_cost(cost))
-    yield from _alternatives(plan)
 
 
 def _cost(cost: Cost) -> Iterator[str]:

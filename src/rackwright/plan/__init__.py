@@ -29,6 +29,7 @@ from rackwright.plan.load import Load
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.pools import Node, Pool, Taint
 from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
+from rackwright.plan.shares import Share
 from rackwright.plan.sites import Rack, Site
 from rackwright.workload import Workload
 from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validated
@@ -36,8 +37,8 @@ from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validat
 __all__ = [
     "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "Load", "Money",
     "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos", "Rack", "Rail",
-    "Route", "Scaling", "Site", "Taint", "WeightVolume", "digest_problem", "link_problems", "load_plan",
-    "migrate", "read_plan", "save_plan",
+    "Route", "Scaling", "Share", "Site", "Taint", "WeightVolume", "digest_problem", "link_problems",
+    "load_plan", "migrate", "read_plan", "save_plan",
 ]  # fmt: skip
 
 SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"
@@ -61,6 +62,7 @@ class Plan(Section):
     platform: Platform | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
+    shares: tuple[Share, ...] | None = None
     alternatives: Alternatives | None = None
     cautions: tuple[Caution, ...] = ()
     explanations: tuple[Explanation, ...] = ()

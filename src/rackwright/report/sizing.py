@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rackwright.catalog import Catalog
@@ -12,6 +13,7 @@ from rackwright.render import render
 from rackwright.report import plots
 from rackwright.report.charts import WIDTH
 from rackwright.report.curves import basis
+from rackwright.sizing.joint import plan_of, services_of
 
 TEMPLATE = "report/sizing.html.j2"
 
@@ -24,6 +26,22 @@ def page(plan: Plan, catalog: Catalog) -> str:
         CannotRun: the template is not there.
     """
     return render(TEMPLATE, view(plan, catalog))
+
+
+def pages(plan: Plan, catalog: Catalog, output: Path) -> dict[Path, str]:
+    """The page of ``plan`` at ``output``; of several services one each, the others' named after them.
+
+    Raises:
+        InputErrors, CannotRun: as ``page``.
+    """
+    if not plan.shares:
+        return {output: page(plan, catalog)}
+    found: dict[Path, str] = {}
+    for share, alone in zip(plan.shares, services_of(plan.workload), strict=True):
+        place = output.with_stem(f"{output.stem}-{share.service}") if found else output
+        title = f"{plan.header.name}: {share.service}"
+        found[place] = render(TEMPLATE, {**view(plan_of(alone, catalog), catalog), "title": title})
+    return found
 
 
 def view(plan: Plan, catalog: Catalog) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rackwright.errors import InputErrors, Problem, RackwrightError
 from rackwright.plan import Plan, digest_problem, link_problems, plan_from_document, read_plan
 from rackwright.secrets import redacted
 from rackwright.sizing.estimate import RED_LINE_BANDWIDTH, RED_LINE_MEMORY
-from rackwright.sizing.size import size
+from rackwright.sizing.joint import plan_of
 from rackwright.yamlio import load_yaml, quoted
 
 AGAIN = "put the change under overrides: in the workload, then: rackwright size WORKLOAD.yaml -o plan.yaml"
@@ -56,7 +56,7 @@ def check(plan: Plan, catalog: Catalog) -> list[Problem]:
 def notes(plan: Plan, catalog: Catalog) -> Iterator[str]:
     """What is worth knowing and no finding."""
     try:
-        fresh = size(plan.workload, catalog)
+        fresh = plan_of(plan.workload, catalog)
     except RackwrightError:
         return
     if plan.header.catalog_digest != fresh.header.catalog_digest:
@@ -71,11 +71,11 @@ EXEMPT = "header.catalog_digest"
 
 def _differences(plan: Plan, catalog: Catalog) -> Iterator[Problem]:
     try:
-        fresh = size(plan.workload, catalog)
+        fresh = plan_of(plan.workload, catalog)
     except RackwrightError as error:
         yield from (replace(p, where=f"workload.{p.where}") for p in error.problems)
         return
-    fresh = fresh.model_copy(update={"alternatives": plan.alternatives})
+    fresh = _as_searched(fresh, plan)
     for path, was, now in differences(fresh.as_dict(), redacted(plan.as_dict())):
         if path == EXEMPT:
             continue
@@ -86,6 +86,17 @@ def _differences(plan: Plan, catalog: Catalog) -> Iterator[Problem]:
             "a value that was edited by hand is lost at the next sizing",
             AGAIN,
         )
+
+
+def _as_searched(fresh: Plan, plan: Plan) -> Plan:
+    """``fresh`` with what ``plan`` says of its search, which names machines and is not repeated."""
+    shares = fresh.shares
+    if shares is not None and plan.shares is not None and len(shares) == len(plan.shares):
+        shares = tuple(
+            share.model_copy(update={"alternatives": old.alternatives})
+            for share, old in zip(shares, plan.shares, strict=True)
+        )
+    return fresh.model_copy(update={"alternatives": plan.alternatives, "shares": shares})
 
 
 def differences(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -144,21 +144,21 @@ def cost(c: Costing) -> Cost:
         depreciation_months=a.depreciation_months,
         month=money(month.total),
         tco=money(economics.tco(a, nodes, a.depreciation_months)),
-        per_million_tokens=_fine(economics.per_million(a, nodes, demand.tokens_per_day), a.currency),
-        per_million_guide=_fine(per_million_guide(c), a.currency),
+        per_million_tokens=fine(economics.per_million(a, nodes, demand.tokens_per_day), a.currency),
+        per_million_guide=fine(per_million_guide(c), a.currency),
         people=a.people,
         pue=a.pue,
         mean_w=round(nodes * economics.mean_w(a), 1),
         full_load_w=nodes * a.full_load_w,
-        electricity_per_kwh=_fine(a.kwh, a.currency),
+        electricity_per_kwh=fine(a.kwh, a.currency),
         currency_rate_cny_per_usd=prices.cny_per_usd.value,
         ways=tuple(_ways(c)),
         sensitivity=sensitivity(c),
-        basis=_basis(c, nodes),
+        basis=basis(c.at, f"{nodes} × {c.fleet.stand.machine.name}"),
     )
 
 
-def _fine(amount: float, currency: Currency) -> Money:
+def fine(amount: float, currency: Currency) -> Money:
     """Small amounts keep four digits behind the point."""
     return Money(amount=round(amount, 4), currency=currency)
 
@@ -199,11 +199,11 @@ def _at(c: Costing, offer: Offer) -> Callable[[float], float]:
     return lambda users: c.other_month(offer, users)
 
 
-def _basis(c: Costing, nodes: int) -> str:
-    a, machine = c.at, c.fleet.stand.machine
+def basis(a: Assumptions, machines: str) -> str:
+    """What the figures rest on; ``machines``: how many of which."""
     joined = " with its share of the fabric" if a.fabric else ""
     return (
-        f"{nodes} × {machine.name}{joined}; power at {a.utilisation * 100:.0f} % between idle and full load, "
+        f"{machines}{joined}; power at {a.utilisation * 100:.0f} % between idle and full load, "
         f"PUE {a.pue:g}, {a.hours_month:.0f} h a month; rented are as many nodes, run by the same people; an "
         "API needs neither; without financing and resale"
     )
@@ -222,9 +222,9 @@ def _bars(c: Costing) -> Iterator[Bar]:
     place = c.pricing.place
     tariff = place.electricity if place is not None else prices.electricity
     bounds = {
-        "machine": _spread(a.machine, price, PRICE_SPREAD),
-        "kwh": _spread(a.kwh, tariff, TARIFF_SPREAD),
-        "utilisation": _spread(a.utilisation, prices.utilisation, None),
+        "machine": spread(a.machine, price, PRICE_SPREAD),
+        "kwh": spread(a.kwh, tariff, TARIFF_SPREAD),
+        "utilisation": spread(a.utilisation, prices.utilisation, None),
         "pue": (max(1.0, a.pue - PUE_SPREAD), a.pue + PUE_SPREAD, False),
     }
     names = {
@@ -239,22 +239,22 @@ def _bars(c: Costing) -> Iterator[Bar]:
     for swing in swings:
         label, unit = names[swing.name]
         scale = 100 if unit == "%" else 1
-        yield _bar(a, label, unit, (swing.low * scale, swing.high * scale), (swing.at_low, swing.at_high),
+        yield bar(a, label, unit, (swing.low * scale, swing.high * scale), (swing.at_low, swing.at_high),
                    from_source=bounds[swing.name][2])  # fmt: skip
 
     def at(users: float, rate: float | None = None) -> float:
         return economics.tco(c.assumed(users), c.fleet.nodes(users, rate), months)
 
     low, high = c.users * (1 - USERS_SPREAD), c.users * (1 + USERS_SPREAD)
-    yield _bar(a, "daily users", "users", (round(low), round(high)), (at(low), at(high)), from_source=False)
+    yield bar(a, "daily users", "users", (round(low), round(high)), (at(low), at(high)), from_source=False)
     got = c.fleet.chosen.candidate.at
     ends = (at(c.users, got.low), at(c.users, got.high))
-    yield _bar(
+    yield bar(
         a, "throughput of a replica", "tok/s", (round(got.low), round(got.high)), ends, from_source=True
     )
 
 
-def _bar(
+def bar(
     a: Assumptions,
     name: str,
     unit: str,
@@ -274,7 +274,7 @@ def _bar(
     )
 
 
-def _spread(value: float, given: Figure | PricePoint, share: float | None) -> tuple[float, float, bool]:
+def spread(value: float, given: Figure | PricePoint, share: float | None) -> tuple[float, float, bool]:
     """Low, high, and whether they are the source's: its own range, scaled as ``value`` is to its figure.
 
     ``share``: the usual spread; None: of a share, by ``UTILISATION_SPREAD`` either way.
