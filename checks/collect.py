@@ -33,6 +33,8 @@ VARIABLES: Mapping[str, str] = {
     "RW_MODEL_DIR": "storage.model_dir",
     "RW_TOOLS": "tools",
     "RW_NTP": "os.ntp",
+    "RW_NAMES": "os.names",
+    "RW_DIAG_LEVEL": "gpu.diag_level",
     "RW_NETDEVS": "rdma.ports",
     "RW_GPU_VENDOR": "gpu.vendor",
 }

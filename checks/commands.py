@@ -87,7 +87,8 @@ CUDNN = Command(
 )
 SMI_IDENTITY = Command(
     "nvidia-smi-identity",
-    "nvidia-smi --query-gpu=index,name,pci.bus_id,driver_version,vbios_version,power.limit --format=csv",
+    "nvidia-smi --query-gpu=index,name,pci.bus_id,driver_version,vbios_version,power.limit,clocks.max.sm "
+    "--format=csv",
     parser="nvidia-smi-csv",
     timeout_s=30,
 )

@@ -114,7 +114,7 @@ def time_sync(view: HostView, want: float) -> Outcome:
     """With clocks apart traces do not fit together, tokens are refused as not yet valid, and the order of
     events in an incident cannot be told."""
     expected = f"synchronised, offset < {want:g} ms"
-    offset, source = _offset(view)
+    offset, source = clock_offset(view)
     if offset is None:
         return failed("not synchronised", expected, f"{source} says that the clock is not synchronised")
     actual = f"{abs(offset):.3g} ms"
@@ -127,7 +127,7 @@ _TIMESYNC_OFFSET = re.compile(r"^\s*Offset:\s*([+-]?\d+(?:\.\d+)?)\s*(us|µs|ms|
 _LENGTHS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3}
 
 
-def _offset(view: HostView) -> tuple[float | None, str]:
+def clock_offset(view: HostView) -> tuple[float | None, str]:
     """(offset in ms, or None where the clock is not synchronised; who said it): chrony, else timesyncd.
 
     Raises:

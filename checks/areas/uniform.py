@@ -173,6 +173,11 @@ PROPERTIES = (
         "power-limit", "GPU power limits", "A card with a lower limit slows every group that it is part of.",
         SMI_IDENTITY, _column("power.limit"), "sudo nvidia-smi -pl WATTS", unless="gpu.power_limit_w",
     ),
+    Property(
+        "clocks", "GPU clocks", "Hosts whose cards may not clock alike answer at different rates.",
+        SMI_IDENTITY, _column("clocks.max.sm"), "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc",
+        unless="gpu.clocks_uniform",
+    ),
 )  # fmt: skip
 
 

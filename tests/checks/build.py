@@ -188,10 +188,14 @@ def smi_load(
     return "\n".join(lines) + "\n"
 
 
-def smi_identity(vbios: str = "96.00.BC.00.02", limit: str = "700.00 W", driver: str = "570.148.08") -> str:
-    head = "index, name, pci.bus_id, driver_version, vbios_version, power.limit [W]\n"
+def smi_identity(
+    vbios: str = "96.00.BC.00.02", limit: str = "700.00 W", driver: str = "570.148.08",
+    clock: str = "1980 MHz", clocks: Mapping[int, str] | None = None, count: int = GPUS,
+) -> str:  # fmt: skip
+    head = "index, name, pci.bus_id, driver_version, vbios_version, power.limit [W], clocks.max.sm [MHz]\n"
     return head + "".join(
-        f"{n}, NVIDIA H200, {address(n)}, {driver}, {vbios}, {limit}\n" for n in range(GPUS)
+        f"{n}, NVIDIA H200, {address(n)}, {driver}, {vbios}, {limit}, {(clocks or {}).get(n, clock)}\n"
+        for n in range(count)
     )
 
 
@@ -603,7 +607,8 @@ EXPECTATION: dict[str, Any] = {
     "root": True,
     "response_max_s": 10.0,
     "uniform": ["driver", "vbios", "kernel", "cmdline", "os", "bios", "nic-firmware", "thp", "governor",
-                "power-limit"],
+                "power-limit", "clocks"],
+    "outlier_max": 0.05,
     "gpu": {
         "count": 8, "product": "NVIDIA H200", "pci_ids": ["10de:2335"], "driver_min": "560",
         "driver_pinned": "570.148.08", "cuda_min": "12.6", "cudnn_min": "9.0", "ecc": True,
@@ -616,10 +621,14 @@ EXPECTATION: dict[str, Any] = {
         "xid_fatal": [48, 62, 64, 74, 79, 95, 119, 120, 140, 143],
         "retired_pages_max": {"not_applicable": "the card remaps rows instead"}, "recovery_action": "none",
         "compute_mode": "Default", "firmware_uniform": True, "ecc_corrected_max": 20_000_000,
+        "clocks_uniform": True, "clock_max_mhz": 1980.0, "memory_bandwidth_min_gb_s": 3360.0,
+        "host_bandwidth_min_gb_s": 48.0, "diag_level": 2,
     },
     "nvlink": {"links_per_gpu": 18, "link_gb_s": 26.5, "topology": "NV18", "fabric_manager": True,
                "fabric_state": "Completed", "peer_access": True, "errors_max": 0,
-               "domain_gpus": {"not_applicable": "NVLink ends at the host"}},
+               "domain_gpus": {"not_applicable": "NVLink ends at the host"},
+               "imex": {"not_applicable": "NVLink ends at the host"}, "peer_bandwidth_min_gb_s": 333.0,
+               "all_reduce_min_gb_s": 440.0},
     "rdma": {
         "ports": [{"device": f"mlx5_{n}", "port": 1, "netdev": f"eth{n}", "rate_gbps": 400,
                    "link_layer": "Ethernet"} for n in range(8)],
@@ -628,6 +637,7 @@ EXPECTATION: dict[str, Any] = {
         "traffic_class": 104, "subnet_manager": {"not_applicable": "RoCE has no subnet manager"},
         "gpudirect": True, "acs_redirect": False, "link_flaps_max": 0, "gpu_nic_paths": ["PIX", "PXB"],
         "firmware": "28.43.2026", "errors_max": 0, "gid_type": "RoCE v2",
+        "write_min_gbps": 380.0,
     },
     "os": {
         "thp": ["never"], "cstates_allowed": ["POLL", "C1"], "governor": "performance", "swap": False,
@@ -636,9 +646,13 @@ EXPECTATION: dict[str, Any] = {
         "clock_offset_max_ms": 100.0, "ntp": ["10.0.0.1"],
         "kernel_faults": ["mce", "aer", "oom", "nvrm-assert", "gpu-lost", "nic-health"],
         "edac_uncorrected_max": 0, "memlock": "infinity", "stuck_max": 0, "container_runtime": "containerd",
+        "clock_skew_max_ms": 100.0, "names": ["ntp1.dc1.internal", "harbor.dc1.internal"],
+        "resolve_max_s": 1.0, "hugepages": 0, "shm_min_gib": 16.0,
+        "package_holds": ["driver", "fabric-manager", "kernel"], "cgroup_driver": "systemd",
+        "cpu_manager": "static", "topology_managers": ["best-effort", "restricted"],
     },
     "storage": {"model_dir": "/var/lib/models", "headroom_bytes": 2 * WEIGHTS, "nvme_count": 2,
-                "nvme_wear_max_percent": 90, "nvme_full_link": True},
+                "nvme_wear_max_percent": 90, "nvme_full_link": True, "nvme_read_min_gb_s": 1.5},
     "power": {"full_load_w": 6500.0, "factor": 1.2, "psu_count": 2, "inlet_outlet_delta_c": 15.0,
               "full_load_gpu_utilisation": 0.95, "bmc": True, "fans": True},
 }  # fmt: skip

@@ -111,7 +111,11 @@ def test_the_healthy_host_is_not_blocked(check: Check) -> None:
 
 
 FALLBACKS = (
-    {("time-sync", key) for key in ("timedatectl-show", "timesync-status", "chronyc-tracking")}
+    {
+        (check, key)
+        for check in ("time-sync", "uniform-clock")
+        for key in ("timedatectl-show", "timesync-status", "chronyc-tracking")
+    }
     | {("time-source", key) for key in ("chronyc-sources", "timesync-server")}
     | {("nvlink-fabric-manager", "processes")}
     | {(check, "kernel-journal") for check in ("log-xid", "log-sxid", "log-hardware", "ib-flaps")}
@@ -153,12 +157,14 @@ NEEDS: dict[str, dict[str, Any]] = {
     },
     "gpu-retired": {"gpu.retired_pages_max": 60},
     "nvlink-domain": {"nvlink.domain_gpus": 16},
+    "nvlink-imex": {"nvlink.imex": "always"},
 }
 
 
 EVENTS = {
     "log-xid", "log-sxid", "log-hardware", "ib-flaps", "bmc-sel", "gpu-idle", "gpu-mps", "os-swap",
     "nvme-count", "os-processes", "nvlink-errors", "ib-errors", "thermal-fans", "nvme-link",
+    "os-holds", "container-config",
 }  # fmt: skip
 """Checks of lists where each line is a finding of its own: with the line the finding is gone."""
 
@@ -192,7 +198,9 @@ def test_a_leaf_without_a_check_is_known() -> None:
     elsewhere = {
         "gpu.vendor": "the collector", "rdma.active_mtu": "roce-mtu", "rdma.trust": "roce-qos",
         "rdma.dscp": "roce-qos", "rdma.dscp_priority": "roce-qos", "gpu.pci_ids": "gpu-model",
-        "gpu.driver_pinned": "gpu-driver", "gpu.pcie_width": "gpu-pcie", "gpu.processes_allowed": "gpu-idle",
+        "gpu.driver_pinned": "gpu-driver", "gpu.clock_max_mhz": "gpu-clocks",
+        "os.resolve_max_s": "net-names", "os.topology_managers": "container-kubelet",
+        "gpu.pcie_width": "gpu-pcie", "gpu.processes_allowed": "gpu-idle",
         "nvlink.link_gb_s": "nvlink-links", "os.numa_balancing": "os-numa", 
         "os.memory_tolerance": "os-memory",
         "storage.model_dir": "nvme-headroom",

@@ -67,7 +67,8 @@ def write(
         "dev",
         "home/ops",
         "root",
-        "var_lib",
+        "var_lib/kubelet",
+        "dev/infiniband",
         "base/bin",
         "base/sbin",
         "base/plain",
@@ -86,6 +87,13 @@ def write(
     _sync(directory / "sys", {k[4:]: v for k, v in tree.items() if k.startswith("/sys/")})
     real: Tree = {f"/{name}": Link(f"{INSIDE}/base/proc/{name}") for name in REAL_PROC}
     _sync(directory / "proc", {k[5:]: v for k, v in tree.items() if k.startswith("/proc/")} | real)
+    _sync(
+        directory / "var_lib/kubelet",
+        {k[16:]: v for k, v in tree.items() if k.startswith("/var/lib/kubelet/")},
+    )
+    _sync(
+        directory / "dev/infiniband", {k[15:]: v for k, v in tree.items() if k.startswith("/dev/infiniband/")}
+    )
     (directory / "sys" / THP).chmod(0o666)  # the simulated root is none; its tee asks for sudo
     etc = {k[4:]: v for k, v in tree.items() if k.startswith("/etc/")} | _accounts(state)
     _sync(directory / "etc", etc)

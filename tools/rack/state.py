@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from rackwright.plan import Fabric, HostExpectation, Node, NotApplicable, Plan, Pool
 from rackwright.plan.expectations import RdmaPort
 from tools.rack.products import GPU_PRODUCTS, GpuProduct
+from tools.rack.settings import Settings, settings
 
 Load = Literal["idle", "full"]
 T = TypeVar("T")
@@ -78,6 +79,8 @@ class Gpu:
     corrected_volatile: int = 0
     peer_access: bool = True
     link_replays: int = 0
+    clock_max_mhz: int = 0
+    """0: the product's own."""
 
     @property
     def bus_id(self) -> str:
@@ -259,6 +262,7 @@ class HostState:
     management_interface: str
     services: dict[str, str]
     fabric_manager_version: str
+    settings: Settings
     tool_faults: list[ToolFault] = field(default_factory=list)
     kernel_log: list[tuple[float, str]] = field(default_factory=list)
     journal: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
@@ -369,6 +373,7 @@ def build_host(
         management_interface=fabric.management_interface if fabric else "eno1",
         services=_services(expected),
         fabric_manager_version=driver,
+        settings=settings(expected, driver),
     )
     taken = {p.pci_address for p in state.ports}
     state.gpus = [_gpu(i, expected, load, rng, taken) for i in range(expected.gpu.count)]

@@ -194,8 +194,8 @@ class PowerExpectation(Section):
 
 class HostExpectation(Section):
     """All of it, for the hosts of one pool. ``uniform``: what must be equal on all of them (driver, vbios,
-    kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit). ``outlier_max``: how far below the
-    pool's median a measured bandwidth may lie, as a share of it.
+    kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit, clocks).
+    ``outlier_max``: how far below the pool's median a measured bandwidth may lie, as a share of it.
     """
 
     tools: Words | NA | None = None

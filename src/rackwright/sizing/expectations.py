@@ -70,6 +70,7 @@ UNIFORM = (
     "thp",
     "governor",
     "power-limit",
+    "clocks",
 )
 
 TOOLS = ("nvidia-smi", "lspci", "lscpu", "df", "journalctl", "systemctl", "chronyc", "nvme", "timeout")

@@ -95,7 +95,7 @@ _FIELDS: dict[str, Callable[[HostState, Gpu], str]] = {
     "power.default_limit [W]": lambda _, g: f"{g.product.power_w:.2f} W",
     "power.min_limit [W]": lambda _, g: f"{g.product.minimum_power_w:.2f} W",
     "power.max_limit [W]": lambda _, g: f"{g.product.power_w:.2f} W",
-    "clocks.max.sm [MHz]": lambda _, g: f"{g.product.graphics_mhz} MHz",
+    "clocks.max.sm [MHz]": lambda _, g: f"{g.clock_max_mhz or g.product.graphics_mhz} MHz",
     "clocks.max.memory [MHz]": lambda _, g: f"{g.product.memory_mhz} MHz",
     "mig.mode.current": lambda _, g: _bracketed(mig_word(g.mig_current)),
     "mig.mode.pending": lambda _, g: _bracketed(mig_word(g.mig_pending)),

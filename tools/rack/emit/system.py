@@ -241,7 +241,12 @@ def meminfo(state: HostState) -> str:
         "AnonHugePages": 0,
     }
     lines = [f"{name + ':':<16}{value:>8} kB" for name, value in rows.items()]
-    lines += ["HugePages_Total:       0", "HugePages_Free:        0", "Hugepagesize:       2048 kB"]
+    reserved = state.settings.hugepages
+    lines += [
+        f"HugePages_Total:   {reserved:>5}",
+        f"HugePages_Free:    {reserved:>5}",
+        "Hugepagesize:       2048 kB",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from tools.rack.faults import fabric, gpu, health, login, system
+from tools.rack.faults import fabric, gpu, health, login, settings, system
 from tools.rack.faults.base import FAULTS, Fault, Find
 from tools.rack.rack import FaultSpec
 from tools.rack.state import HostState
 
 __all__ = ["FAULTS", "Fault", "Find", "apply_all", "draw"]
 
-_MODULES = (fabric, gpu, health, login, system)
+_MODULES = (fabric, gpu, health, login, settings, system)
 """Importing them is the registration."""
 
 

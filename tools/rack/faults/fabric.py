@@ -95,7 +95,7 @@ def port_slow(state: HostState, rng: random.Random, args: Args) -> None:
     "port-missing",
     "rdma",
     "ib-link ib-sm ib-names roce-mtu roce-qos roce-tos pcie-pairing ib-errors ib-firmware roce-gid "
-    "uniform-nic-firmware@pool",
+    "ib-devices uniform-nic-firmware@pool",
     touches="port",
     alone=True,
     applies=has_rdma,

@@ -65,7 +65,7 @@ def iommu_translating(state: HostState, rng: random.Random, args: Args) -> None:
     state.system.cmdline.pop("iommu", None)
 
 
-@fault("clock-off", "os", "time-sync", touches="clock")
+@fault("clock-off", "os", "time-sync uniform-clock@pool", touches="clock")
 def clock_off(state: HostState, rng: random.Random, args: Args) -> None:
     """The clock is off by most of a second."""
     state.system.clock_offset_s = 0.731
