@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rackwright.catalog import load_catalog
+from rackwright.cli import main
 from rackwright.errors import Infeasible, InputErrors
 from rackwright.plan import Plan, link_problems
 from rackwright.report.sizing import pages
@@ -236,3 +239,12 @@ def test_a_service_that_does_not_stand_is_named() -> None:
 def test_names_of_services_differ() -> None:
     with pytest.raises(ValueError, match="names that differ"):
         joint({**RAG, "name": "campus"})
+
+
+def test_a_search_looks_at_every_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = REPOSITORY / "inventory/campus/workload.yaml"
+    with pytest.raises(SystemExit) as ended:
+        main(["search", str(path), "--json"])
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {name: len(each["options"]) for name, each in found.items()} == {"campus": 1, "rag": 1, "code": 1}

@@ -14,6 +14,7 @@ from rackwright.catalog import load_catalog
 from rackwright.cli.messages import located
 from rackwright.errors import RackwrightError
 from rackwright.files import say
+from rackwright.sizing.joint import named_services
 from rackwright.sizing.search import Found, Lost, Option, search, why_behind
 from rackwright.workload import Objective, Workload, load_workload
 from rackwright.yamlio import load_yaml
@@ -35,14 +36,22 @@ def command(workload: Path, objective: Objective | None, engine: str | None, top
         asked = asked.model_copy(update={"search": asked.search.model_copy(update={"objective": objective})})
     if engine is not None:
         asked = asked.model_copy(update={"engine": engine})
-    try:
-        found = search(asked, load_catalog())
-    except RackwrightError as error:
-        raise located(error, load_yaml(workload)) from None
+    found = {name: _found(service, workload) for name, service in named_services(asked)}
     if as_json:
-        say(json.dumps(_data(found), ensure_ascii=False, indent=1))
+        data = {name: _data(each) for name, each in found.items()}
+        say(json.dumps(data if asked.also else data[asked.name], ensure_ascii=False, indent=1))
         return
-    say("\n".join(_lines(found, asked, workload, top)))
+    for name, service in named_services(asked):
+        if asked.also:
+            say(f"service {name}: {service.users.dau:,} daily users, {service.model.id}")
+        say("\n".join(_lines(found[name], service, workload, top)))
+
+
+def _found(service: Workload, path: Path) -> Found:
+    try:
+        return search(service, load_catalog())
+    except RackwrightError as error:
+        raise located(error, load_yaml(path)) from None
 
 
 def _data(found: Found) -> dict[str, object]:

@@ -55,6 +55,12 @@ def services_of(workload: Workload) -> tuple[Workload, ...]:
     return (alone, *(_alone(alone, service) for service in workload.also))
 
 
+def named_services(workload: Workload) -> Iterator[tuple[str, Workload]]:
+    """Name and workload of each service."""
+    for index, service in enumerate(services_of(workload)):
+        yield _name(workload, index), service
+
+
 def _alone(workload: Workload, service: Service) -> Workload:
     hardware = workload.hardware.model_copy(
         update={
