@@ -14,6 +14,7 @@ gc.disable()
 import pulumi  # noqa: E402
 
 from rackwright.errors import RackwrightError  # noqa: E402
+from rackwright.hosts import plan_targets_hosts  # noqa: E402
 from rackwright.plan import load_plan  # noqa: E402
 from stacks import cluster_guard, settings  # noqa: E402
 from stacks.program import build  # noqa: E402
@@ -23,9 +24,16 @@ config = pulumi.Config()
 root = Path(pulumi.get_root_directory() or _HERE.parent)
 try:
     plan = load_plan(settings.plan_path(config, root))
-    environment = settings.environment(config, root)
-    expected = settings.expected_cluster(config, pulumi.get_stack())
-    cluster_guard.refuse(plan, environment, expected)
-    build(plan, environment, cluster_guard.guarded_provider(expected))
+    if plan_targets_hosts(plan):
+        # SSH is imported only where hosts are reached.
+        from stacks.hosts import settings as hosts_settings
+        from stacks.hosts.program import build_hosts
+
+        build_hosts(plan, hosts_settings.environment(config, root, plan))
+    else:
+        environment = settings.environment(config, root)
+        expected = settings.expected_cluster(config, pulumi.get_stack())
+        cluster_guard.refuse(plan, environment, expected)
+        build(plan, environment, cluster_guard.guarded_provider(expected))
 except RackwrightError as error:
     raise pulumi.RunError(str(error)) from None

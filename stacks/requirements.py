@@ -26,7 +26,7 @@ def _targets(plan: Plan) -> Iterator[Problem]:
                 'must be "kubernetes" for this program',
                 f'"{site.target}"',
                 "its engines are units on hosts, not objects in a cluster",
-                "write its host configuration instead: rackwright --help",
+                "rackwright render PLAN -o DIR writes the files of its hosts",
             )
 
 

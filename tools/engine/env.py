@@ -30,6 +30,9 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     folders = dict.fromkeys([str(HOSTS), *(str(p.parent) for p in paths.values())])
     env["PATH"] = os.pathsep.join([*folders, env.get("PATH", os.defpath)])
     env.setdefault("RACKWRIGHT_PYTHON", sys.executable)
+    # The host of dynamic providers starts in the program's folder, whose platform.py would hide Python's own.
+    env.setdefault("PYTHONSAFEPATH", "1")
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parents[1]), env.get("PYTHONPATH", "")]))
     for name, value in _settings(home, env).items():
         env.setdefault(name, value)
     return env

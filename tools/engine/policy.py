@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from rackwright.crds import Schemas
 from rackwright.errors import InputErrors
+from rackwright.hosts import decide, plan_targets_hosts
 from rackwright.plan import Plan
 from stacks.rendering import judged, manifests_of
 
 
 def require(plan: Plan) -> int:
-    """The number of objects that were judged.
+    """The number of objects, or of files of hosts, that were judged.
 
     Raises:
         InputErrors: one breaks a rule; every violation is told. Warnings are left to the render.
     """
+    if plan_targets_hosts(plan):
+        return sum(len(host.files) for host in decide(plan))
     found = manifests_of(plan)
     judgement = judged(plan, found, (), Schemas())
     problems = [finding.problem for finding in judgement.findings if finding.severity == "error"]

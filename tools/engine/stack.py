@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError
+from rackwright.hosts import plan_targets_hosts
 from rackwright.plan import Plan, load_plan
 from rackwright.yamlio import load_yaml
 from stacks.cluster_guard import UNSET, Expected, prove
@@ -34,6 +35,8 @@ ARGUMENTS = {
     "drift": ["preview", "--refresh", "--diff"],
     "down": ["destroy", "--exclude-protected"],
 }
+ONE_BY_ONE = {"up": ["--parallel", "1", "--continue-on-error"], "down": ["--continue-on-error"]}
+"""Hosts are changed one after the other, and one that is down does not keep the next from being changed."""
 UNATTENDED = {"up": ["--yes", "--skip-preview"], "down": ["--yes", "--skip-preview"]}
 
 
@@ -229,13 +232,16 @@ def open_stack(name: str, say: Any) -> Stack:
 
 def run(action: str, name: str, extra: Sequence[str], markdown: Path | None = None) -> int:
     stack = open_stack(name, _say)
+    hosts = plan_targets_hosts(stack.plan())
     if action in {"up", "preview"}:
         policy.require(stack.plan())
-    stack.prove()
+    if not hosts:
+        stack.prove()
     stack.ensure()
     for line in stack.recover():
         _say(line)
-    more = UNATTENDED.get(action, []) if name == "lab" else []
+    more = list(UNATTENDED.get(action, ())) if name == "lab" else []
+    more += ONE_BY_ONE.get(action, []) if hosts else []
     if markdown is not None:
         from tools.engine import comment
 

@@ -1,4 +1,4 @@
-"""Write every Kubernetes object of a plan as YAML, offline, for review or GitOps."""
+"""Write every Kubernetes object of a plan, or every file of its hosts, offline, for review or GitOps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rackwright.errors import listing
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
+    from stacks.hosts.rendering import RenderedHosts
     from stacks.manifests import Manifest
     from stacks.rendering import Rendered
 
@@ -46,9 +47,16 @@ if TYPE_CHECKING:
 def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...], force: bool) -> None:
     from rackwright.cli.messages import visible
     from rackwright.crds import load_schemas
+    from rackwright.hosts import plan_targets_hosts
     from stacks.rendering import render
 
     plan = _plan(file)
+    if plan_targets_hosts(plan):
+        from stacks.hosts.rendering import render_hosts
+
+        on_hosts = render_hosts(plan, output, force=force)
+        click.echo(visible(_hosts_report(on_hosts, output)))
+        return
     schemas = load_schemas(crds) if crds else None
     rendered = render(plan, output, joined=joined, schemas=schemas, force=force)
     click.echo(visible(_report(rendered, output, validating=crds is not None)))
@@ -75,6 +83,26 @@ def _plan(file: Path) -> Plan:
         return plan_of(asked, load_catalog())
     except RackwrightError as error:
         raise located(error, document) from None
+
+
+def _hosts_report(rendered: RenderedHosts, output: Path) -> str:
+    lines = [
+        f"{host.host:<16}{len(host.files):>3} files  {', '.join(replica.name for replica in host.replicas)}"
+        for host in rendered.hosts
+    ]
+    lines += ["", *(str(finding) for finding in rendered.findings)]
+    lines += [
+        f"{output}/{name}: was edited by hand; the edits are overwritten." for name in rendered.overwritten
+    ]
+    first = rendered.hosts[0]
+    keys = " and ".join(first.key_variables)
+    lines += [
+        f"{output}: written. Next: pulumi up, or on each HOST as root:",
+        f"  copy {output}/HOST to {first.root}/releases/NAME, with {keys} in its secrets.env (mode 0600)",
+        f"  sh {first.root}/releases/NAME/host.sh check NAME",
+        f"  sh {first.root}/releases/NAME/host.sh activate NAME",
+    ]
+    return "\n".join(lines)
 
 
 def _report(rendered: Rendered, output: Path, *, validating: bool) -> str:

@@ -94,8 +94,7 @@ def summary(plan: Plan, workload: Path, output: Path | None) -> Iterator[str]:
     yield f"next       {f'review {target}' if output else f'rackwright size {source} -o {target}'}, then:"
     yield f"           rackwright check {target}"
     yield f"           rackwright explain {target}"
-    if plan.sites[0].target == "kubernetes":
-        yield f"           rackwright render {target} -o rendered"
+    yield f"           rackwright render {target} -o rendered"
     yield f"           rackwright inventory {target}"
 
 

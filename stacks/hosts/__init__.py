@@ -1,0 +1,1 @@
+"""Hosts without Kubernetes: one resource a host, applied over SSH."""

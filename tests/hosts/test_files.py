@@ -1,0 +1,155 @@
+"""Files of hosts, read by the programs that will read them there. Warnings are errors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rackwright.hosts import HostSet, Settings, decide
+from rackwright.plan import Plan
+from tests.hosts.plans import beside, example, native
+
+PLANS = {
+    "nvidia": example,
+    "beside": beside,
+    "jetson": lambda: native("jetson-agx-orin-64"),
+    "mac": lambda: native("m3-ultra-256"),
+}
+
+
+def found(name: str, tls: bool = True) -> HostSet:
+    plan: Plan = PLANS[name]()
+    return decide(plan, Settings(tls=tls))[0]
+
+
+def written(host: HostSet, directory: Path) -> Path:
+    for file in host.files:
+        path = directory / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.content, encoding="utf-8")
+        path.chmod(int(file.mode, 8))
+    return directory
+
+
+@pytest.mark.parametrize("name", ["nvidia", "beside", "jetson"])
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_systemd_has_nothing_to_say_of_the_units(name: str, tmp_path: Path) -> None:
+    """A stand-in is where the unit's program would be: that the host has it is checked there."""
+    host = found(name)
+    units = sorted((written(host, tmp_path) / "units").iterdir())
+    assert len(units) == 2 * len(host.replicas)
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n", encoding="ascii")
+    program.chmod(0o755)
+    for unit in units:
+        text = unit.read_text(encoding="utf-8")
+        for own in ("docker ", "-docker ", "/opt/rackwright/engines/vllm-0.33.0/bin/vllm "):
+            at = own.replace("docker", str(program)) if "docker" in own else f"{program} "
+            text = text.replace(f"={own}", f"={at}")
+        unit.write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+        )
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "rackwright" in line]
+        assert (done.returncode, said) == (0, [])
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_a_wrong_key_of_a_unit_would_be_told(tmp_path: Path) -> None:
+    unit = tmp_path / "rackwright-wrong.service"
+    unit.write_text("[Service]\nExecStart=/bin/true\nRestartSecs=1\n", encoding="ascii")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert "rackwright-wrong.service:3: Unknown key 'RestartSecs'" in done.stderr.replace('"', "'").replace(
+        "key name", "key"
+    )
+
+
+@pytest.mark.parametrize("name", ["nvidia", "mac"])
+@pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
+@pytest.mark.skipif(not shutil.which("nginx", path="/usr/sbin:/usr/bin"), reason="nginx is not installed")
+def test_nginx_takes_the_configuration(name: str, tls: bool, tmp_path: Path) -> None:
+    directory = written(found(name, tls), tmp_path)
+    if tls:
+        key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", "1",
+             "-keyout", str(key), "-out", str(certificate)],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        server = directory / "nginx/server.conf"
+        text = server.read_text(encoding="utf-8")
+        text = text.replace("/etc/rackwright-tls/fullchain.pem", str(certificate))
+        server.write_text(text.replace("/etc/rackwright-tls/privkey.pem", str(key)), encoding="utf-8")
+    done = subprocess.run(
+        ["/usr/sbin/nginx", "-t", "-q", "-c", str(directory / "nginx/check.conf")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_shells_can_read_the_scripts(name: str, shell: str, tmp_path: Path) -> None:
+    scripts = list(written(found(name), tmp_path).rglob("*.sh"))
+    assert len(scripts) >= 2
+    for script in scripts:
+        done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+WEIGHTS = {
+    "empty": ({}, "neither config.json nor a .gguf file"),
+    "pointer": (
+        {"config.json": "{}", "m.safetensors": "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"},
+        "Git LFS pointers",
+    ),
+    "short": ({"config.json": "{}", "m.safetensors": "x"}, "less than the"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_that_are_none_are_refused(name: str, tmp_path: Path) -> None:
+    files, said = WEIGHTS[name]
+    for path, text in files.items():
+        (tmp_path / path).write_text(text, encoding="ascii")
+    done = _weights(example(), tmp_path)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_weights_of_another_manifest_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    import hashlib
+
+    from tests.stacks.plans import changed
+
+    (tmp_path / "config.json").write_text("{}", encoding="ascii")
+    (tmp_path / "m.safetensors").write_bytes(b"x" * 4096)
+    lines = "".join(
+        f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("config.json", "m.safetensors")
+    )
+    (tmp_path / "SHA256SUMS").write_text(lines, encoding="ascii")
+    pinned = hashlib.sha256(lines.encode()).hexdigest()
+    plan = changed(
+        example(), deployments__0__weights__manifest_sha256=pinned, deployments__0__weights__bytes=4096
+    )
+    assert _weights(plan, tmp_path).stdout == f"weights: manifest sha256 {pinned}\n"
+    (tmp_path / "m.safetensors").write_bytes(b"y" * 4096)
+    damaged = _weights(plan, tmp_path)
+    assert damaged.returncode == 1
+    assert "files differ from the manifest" in damaged.stderr
+    (tmp_path / "SHA256SUMS").write_text("", encoding="ascii")
+    assert f"planned is {pinned}" in _weights(plan, tmp_path).stderr
+
+
+def _weights(plan: Plan, at: Path) -> subprocess.CompletedProcess[str]:
+    file = decide(plan)[0].file("weights/qwen2-5-72b-instruct-0.sh").content
+    script = file.replace("/var/lib/models/qwen2.5-72b-instruct", str(at))
+    return subprocess.run(
+        ["sh", "-c", script, "weights", "full"], capture_output=True, text=True, check=False
+    )
