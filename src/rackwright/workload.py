@@ -7,6 +7,7 @@ Every quantity carries its unit. Everything left out gets a named default that t
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,6 +40,17 @@ Domain = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", m
 StorageClass = Annotated[str, StringConstraints(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
 Directory = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.][-A-Za-z0-9_.]*)+$", max_length=255)]
 Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:]([-A-Za-z0-9.:]{0,252})$")]
+
+
+def _a_subnet(text: str) -> str:
+    try:
+        ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise ValueError(f"must be an IPv4 subnet such as 10.240.0.0/18: {error}") from None
+    return text
+
+
+Subnet = Annotated[str, AfterValidator(_a_subnet)]
 Revision = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.][-A-Za-z0-9_./]{0,127}$")]
 
 
@@ -238,6 +250,27 @@ class Hardware(Input):
     driver_owner: Literal["gpu-operator", "host"] = "gpu-operator"
 
 
+class FabricChoice(Input):
+    """The scale-out fabric's switches and cables, and what of its profile a site has fixed already.
+
+    ``switch``: a catalog id; left out, the first with ports of the NICs' rate that runs ``switch_os``.
+    ``host_cable_m``, ``uplink_cable_m``: the longest cable of a host and of a leaf's uplink, in metres.
+    ``rails``: NICs of a node to use; all where it is left out. ``subnets``: of the rails, in order.
+    ``loopbacks``: the switches' addresses. ``pkey``: of the InfiniBand partition.
+    """
+
+    switch_os: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][-a-z0-9]{0,39}$")] = "sonic"
+    switch: CatalogId | None = None
+    host_cable_m: Annotated[int, Field(strict=True, ge=1, le=2000)] = 5
+    uplink_cable_m: Annotated[int, Field(strict=True, ge=1, le=10000)] = 40
+    rails: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
+    subnets: tuple[Subnet, ...] = ()
+    loopbacks: Subnet = "172.30.0.0/16"
+    lossless_priority: Annotated[int, Field(strict=True, ge=0, le=7)] = 3
+    dscp: Annotated[int, Field(strict=True, ge=0, le=63)] = 26
+    pkey: Annotated[int, Field(strict=True, ge=1, le=0x7FFE)] = 0x10
+
+
 class ModelChoice(Input):
     """Which model, in which precision, with which context.
 
@@ -297,6 +330,7 @@ class Workload(Input):
     engine: CatalogId = "vllm"
     requirements: Requirements | None = None
     hardware: Hardware = Hardware()
+    fabric: FabricChoice | None = None
     search: Search = Search()
     site: Site = Site()
     overrides: Overrides = Overrides()
@@ -329,6 +363,8 @@ class Workload(Input):
             del data["requirements"]
         if data["search"]["engines"] is None:
             del data["search"]["engines"]
+        if self.fabric is None:
+            del data["fabric"]
         return data
 
     @property

@@ -25,20 +25,20 @@ def test_rails_have_subnets_that_do_not_overlap() -> None:
 
 
 def test_the_second_node_on_rail_three() -> None:
-    assert addressing.node_address(3, 1) == "10.240.192.3/31"
-    assert addressing.addresses(MACHINE, 0)[:2] == ("10.240.0.1/31", "10.240.64.1/31")
+    assert addressing.node_address("10.240.192.0/18", 1) == "10.240.192.3/31"
+    assert addressing.addresses(RAILS, 0)[:2] == ("10.240.0.1/31", "10.240.64.1/31")
 
 
 @given(st.tuples(st.integers(0, 7), st.integers(0, 8191)), st.tuples(st.integers(0, 7), st.integers(0, 8191)))
 def test_no_two_nodes_share_a_block(one: tuple[int, int], two: tuple[int, int]) -> None:
-    first = ipaddress.ip_interface(addressing.node_address(*one))
-    second = ipaddress.ip_interface(addressing.node_address(*two))
+    first = ipaddress.ip_interface(addressing.node_address(RAILS[one[0]].subnet, one[1]))
+    second = ipaddress.ip_interface(addressing.node_address(RAILS[two[0]].subnet, two[1]))
     assert (first.network == second.network) == (one == two)
 
 
 def test_a_rail_is_full_at_8192_nodes() -> None:
     with pytest.raises(ValueError, match="8192 nodes"):
-        addressing.node_address(0, 8192)
+        addressing.node_address("10.240.0.0/18", 8192)
 
 
 def test_one_profile_that_agrees_with_itself() -> None:

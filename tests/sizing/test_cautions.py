@@ -56,7 +56,7 @@ def said(plan: Plan, name: str) -> Caution:
 def base() -> Sized:
     """What the cautions of an ordinary plan look at, to be changed one way a test."""
     asked = workload()
-    decided = sizing._decide(sizing.stand_of(asked, CATALOG))
+    decided = sizing._decide(sizing.stand_of(asked, CATALOG), CATALOG)
     costs = sizing.costing(decided.stand, decided.demand, decided.chosen, pricing(asked, CATALOG), CATALOG)
     return sizing._sized(decided, CATALOG, costs, sizing._deployment(decided))
 

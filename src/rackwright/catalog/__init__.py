@@ -36,6 +36,7 @@ from rackwright.catalog.entries import (
     Prices,
     Quantisation,
     ScenarioEntry,
+    SwitchEntry,
 )
 from rackwright.catalog.reading import broken, entries, texts
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
@@ -59,6 +60,7 @@ __all__ = [
     "Prices",
     "Quantisation",
     "ScenarioEntry",
+    "SwitchEntry",
     "find",
     "load_catalog",
     "named",
@@ -77,8 +79,8 @@ VARIABLE = "RACKWRIGHT_CATALOG"
 class Catalog:
     """All entries by id, and the text and digest of every file they came from.
 
-    ``accelerator``, ``machine``, ``cabinet``, ``model``, ``engine`` and ``scenario`` find an entry by id or
-    alias, in any case; they raise InputErrors, with the nearest name, where there is none.
+    ``accelerator``, ``machine``, ``cabinet``, ``model``, ``engine``, ``scenario`` and ``switch`` find an
+    entry by id or alias, in any case; they raise InputErrors, with the nearest name, where there is none.
     """
 
     accelerators: Mapping[str, Accelerator]
@@ -89,6 +91,7 @@ class Catalog:
     prices: Mapping[str, Prices]
     platforms: Mapping[str, PlatformEntry]
     scenarios: Mapping[str, ScenarioEntry]
+    switches: Mapping[str, SwitchEntry]
     digests: Mapping[str, str]
     texts: Mapping[str, str]
 
@@ -110,6 +113,9 @@ class Catalog:
     def scenario(self, name: str) -> ScenarioEntry:
         return _pick(self.scenarios, name, "users.scenario", "scenario")
 
+    def switch(self, name: str) -> SwitchEntry:
+        return _pick(self.switches, name, "fabric.switch", "switch")
+
     def accelerator_of(self, machine: Machine) -> Accelerator:
         return self.accelerators[machine.accelerator]
 
@@ -125,6 +131,7 @@ class Catalog:
             "prices": self.prices,
             "platform": self.platforms,
             "scenario": self.scenarios,
+            "switch": self.switches,
         }
 
     def digest_of(self, *ids: str) -> str:
@@ -283,6 +290,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         prices=_typed(found, Prices),
         platforms=_typed(found, PlatformEntry),
         scenarios=_typed(found, ScenarioEntry),
+        switches=_typed(found, SwitchEntry),
         digests=digests,
         texts=said,
     )

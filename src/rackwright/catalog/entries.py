@@ -43,13 +43,14 @@ from rackwright.catalog.model_entries import (
 )
 from rackwright.catalog.price_entries import ApiPrice, PricePoint, Prices, Region, Rental, Staff
 from rackwright.catalog.scenario_entries import Lengths, ScenarioEntry
+from rackwright.catalog.switch_entries import SonicPlatform, SwitchEntry
 
 __all__ = [
     "Accelerator", "ApiPrice", "Billions", "Cabinet", "Efficiency", "EfficiencyClass", "Encoder",
     "EngineEntry", "Entry", "Experts", "FabricNics", "Figure", "FullAttention", "LatentAttention",
     "Lengths", "LinearAttention", "Link", "Machine", "Millions", "Mla", "ModelEntry", "Network", "Nic",
     "NvLink", "OperatorEntry", "PlatformEntry", "PricePoint", "Prices", "Quantisation", "Region", "Rental",
-    "ScenarioEntry", "SlidingAttention", "Sparse", "Staff",
+    "ScenarioEntry", "SlidingAttention", "SonicPlatform", "Sparse", "Staff", "SwitchEntry",
 ]  # fmt: skip
 
 

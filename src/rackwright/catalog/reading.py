@@ -30,6 +30,7 @@ from rackwright.catalog.entries import (
     PlatformEntry,
     Prices,
     ScenarioEntry,
+    SwitchEntry,
 )
 from rackwright.catalog.figures import FIRST
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
@@ -44,8 +45,9 @@ KINDS: dict[str, type[Entry]] = {
     "prices": Prices,
     "platform": PlatformEntry,
     "scenario": ScenarioEntry,
+    "switch": SwitchEntry,
 }
-FOLDERS = ("hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios")
+FOLDERS = ("hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches")
 
 LARGEST = 1 << 20
 """Bytes of one entry's file; the largest of ours has a hundredth of it."""

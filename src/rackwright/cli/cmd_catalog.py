@@ -8,7 +8,7 @@ import click
 
 from rackwright.files import say, write_whole
 
-KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario")
+KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario", "switch")
 
 
 @click.group(name="catalog", help=__doc__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rackwright.plan.fabric import Qos, Rail
+from rackwright.plan.fabric import Fabric, Qos, Rail
 
 POD_INTERFACE = "eth0"
 """The pod's own interface: bootstrap traffic stays off the rails."""
@@ -30,4 +30,15 @@ def environment(rails: Iterable[Rail], qos: Qos | None, *, interface: str = POD_
     }
     if qos is not None:
         env["NCCL_IB_TC"] = str(qos.tos)
+    return env
+
+
+def libraries(fabric: Fabric) -> dict[str, str]:
+    """NCCL's variables of the plan, the same choices for NVSHMEM and UCX; no GID index for any of them."""
+    devices = ",".join(f"{rail.hca}:1" for rail in fabric.rails)
+    env = {**fabric.nccl_env, "NVSHMEM_HCA_LIST": devices, "NVSHMEM_ENABLE_NIC_PE_MAPPING": "1"}
+    env["UCX_NET_DEVICES"] = devices
+    if fabric.qos is not None:
+        env["NVSHMEM_IB_TRAFFIC_CLASS"] = str(fabric.qos.tos)
+        env["UCX_IB_TRAFFIC_CLASS"] = str(fabric.qos.tos)
     return env

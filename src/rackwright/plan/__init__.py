@@ -22,7 +22,7 @@ from rackwright.plan.base import NotApplicable, Section
 from rackwright.plan.cost import Alternatives, Caution, Cost, Explanation, Money
 from rackwright.plan.deployments import Deployment
 from rackwright.plan.expectations import HostExpectation
-from rackwright.plan.fabric import Fabric, Qos, Rail
+from rackwright.plan.fabric import Fabric, InfinibandSubnet, Qos, Rail, Switching
 from rackwright.plan.header import Header
 from rackwright.plan.links import link_problems
 from rackwright.plan.load import Load
@@ -35,10 +35,10 @@ from rackwright.workload import Workload
 from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validated
 
 __all__ = [
-    "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "Load", "Money",
-    "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos", "Rack", "Rail",
-    "Route", "Scaling", "Share", "Site", "Taint", "WeightVolume", "digest_problem", "link_problems",
-    "load_plan", "migrate", "read_plan", "save_plan",
+    "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "InfinibandSubnet",
+    "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos",
+    "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint", "WeightVolume",
+    "digest_problem", "link_problems", "load_plan", "migrate", "read_plan", "save_plan",
 ]  # fmt: skip
 
 SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"

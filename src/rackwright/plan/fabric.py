@@ -10,7 +10,11 @@ from rackwright.plan.base import Section
 class Qos(Section):
     """A lossless RoCE v2 profile. The switch side is generated from this same section.
 
-    ``pfc``: one flag per priority 0..7. ``tos`` is the traffic-class byte: DSCP << 2.
+    ``pfc``: one flag per priority 0..7. ``tos`` is the traffic-class byte: DSCP << 2. Any other DSCP falls
+    into priority DSCP >> 3, as NICs and switches map it by default.
+    ``ecn_min_bytes``, ``ecn_max_bytes``: depth of the lossless queue at which marking begins, and from which
+    every packet is marked; between them up to ``ecn_max_percent`` are. ``xoff_host_bytes``,
+    ``xoff_uplink_bytes``: what still arrives at a switch port after it has sent a pause. Cables in metres.
     """
 
     trust: Literal["dscp"] = "dscp"
@@ -21,6 +25,44 @@ class Qos(Section):
     ecn: bool
     cnp_priority: int
     cnp_dscp: int
+    ecn_min_bytes: int | None = None
+    ecn_max_bytes: int | None = None
+    ecn_max_percent: int | None = None
+    xoff_host_bytes: int | None = None
+    xoff_uplink_bytes: int | None = None
+    host_cable_m: int | None = None
+    uplink_cable_m: int | None = None
+
+    def priority_of(self, dscp: int) -> int:
+        """The priority of packets marked ``dscp``, on hosts and switches alike."""
+        return {self.dscp: self.lossless_priority, self.cnp_dscp: self.cnp_priority}.get(dscp, dscp >> 3)
+
+    @property
+    def lossless(self) -> tuple[int, ...]:
+        """Priorities that PFC guards."""
+        return tuple(priority for priority, on in enumerate(self.pfc) if on)
+
+
+class Switching(Section):
+    """The switches of an Ethernet fabric: leaves by rail and group of nodes, spines above them.
+
+    ``hosts_per_leaf``, ``uplinks_per_leaf``: ports. ``planes``: spines are shared by all rails (1) or each
+    rail has its own. ``spines``: in a plane. ``asn``: of the spines; leaves take the next, one each.
+    ``loopbacks``: one address a switch. ``buffer_bytes``: of one switch. ``mtu``: of its ports.
+    """
+
+    os: str
+    switch: str
+    ports: int
+    hosts_per_leaf: int
+    uplinks_per_leaf: int
+    groups: int
+    planes: int
+    spines: int
+    asn: int
+    loopbacks: str
+    mtu: int
+    buffer_bytes: int
 
 
 class Rail(Section):
@@ -36,6 +78,23 @@ class Rail(Section):
     network: str
 
 
+class InfinibandSubnet(Section):
+    """What the subnet manager is told.
+
+    ``pkey``: of the cluster's partition, without the membership bit. ``rate``: as links are named (NDR).
+    ``rate_code``, ``mtu_code``: their numbers in the InfiniBand architecture. ``width``: lanes of a link.
+    """
+
+    partition: str
+    pkey: int
+    rate: str
+    rate_code: int
+    width: int
+    mtu_code: int
+    routing: str
+    adaptive_routing: bool
+
+
 class Fabric(Section):
     """``nccl_env`` is complete: nothing is added downstream. GID index is left unset on purpose."""
 
@@ -49,5 +108,7 @@ class Fabric(Section):
     namespace: str
     rails: tuple[Rail, ...]
     qos: Qos | None = None
+    switching: Switching | None = None
+    subnet: InfinibandSubnet | None = None
     management_interface: str
     nccl_env: dict[str, str]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rackwright.errors import Problem, listing, nearest
 from rackwright.plan.deployments import Deployment
+from rackwright.plan.fabric import Fabric
 from rackwright.plan.pools import Pool
 
 if TYPE_CHECKING:
@@ -150,8 +151,41 @@ def _fabric(plan: Plan) -> Iterator[Problem]:
         return
     if not plan.fabric.rails:
         yield _problem("fabric.rails", "must have an entry", "none")
-    for index, rail in enumerate(plan.fabric.rails):
+    yield from _subnets(plan.fabric)
+    if plan.fabric.kind == "roce":
+        yield from _lossless(plan.fabric)
+
+
+def _subnets(fabric: Fabric) -> Iterator[Problem]:
+    """Rails and the switches' own addresses must not share one."""
+    networks = [(f"fabric.rails[{i}].subnet", rail.subnet) for i, rail in enumerate(fabric.rails)]
+    if fabric.switching is not None:
+        networks.append(("fabric.switching.loopbacks", fabric.switching.loopbacks))
+    read = []
+    for where, text in networks:
         try:
-            ipaddress.ip_network(rail.subnet)
+            read.append((where, ipaddress.ip_network(text)))
         except ValueError as error:
-            yield _problem(f"fabric.rails[{index}].subnet", "must be a network", str(error))
+            yield _problem(where, "must be a network", str(error))
+    for position, (where, network) in enumerate(read):
+        for other, taken in read[:position]:
+            if network.overlaps(taken):
+                yield _problem(where, f"must not overlap {other}", f"{network} and {taken}")
+
+
+def _lossless(fabric: Fabric) -> Iterator[Problem]:
+    """One lossless class, which PFC guards and into which the DSCP of RDMA falls."""
+    qos = fabric.qos
+    if qos is None:
+        yield _problem("fabric.qos", "must be a profile where RDMA runs over Ethernet", "nothing")
+        return
+    if qos.lossless != (qos.lossless_priority,):
+        guarded = listing([str(p) for p in qos.lossless]) or "no priority"
+        yield _problem(
+            "fabric.qos.pfc", f"must guard the one lossless priority {qos.lossless_priority}", guarded
+        )
+    if qos.tos != qos.dscp << 2:
+        yield _problem("fabric.qos.tos", f"must be DSCP << 2, {qos.dscp << 2}", str(qos.tos))
+    least, most = qos.ecn_min_bytes, qos.ecn_max_bytes
+    if least is not None and most is not None and not least < most:
+        yield _problem("fabric.qos.ecn_max_bytes", f"must be above ecn_min_bytes, {least}", str(most))

@@ -225,30 +225,30 @@ def _fabric(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "fabric.rails",
         len(f.fabric.rails),
-        f"a /{addressing.RAIL_PREFIX} of {addressing.SPACE} a rail, a /{addressing.NODE_PREFIX} a node in "
-        "the order of nodes",
+        f"{_rail_space(f)} a rail, a /{addressing.NODE_PREFIX} a node in the order of nodes",
         {"NICs a node": len(f.fabric.rails)},
         OWN,
     )
     if f.fabric.qos is not None:
+        yield from qos.explained(f.fabric.qos, f.fabric.switching, f.fabric.rate_gbps)
         yield _entry(
             "fabric.qos.dscp",
-            qos.LOSSLESS_DSCP,
+            f.fabric.qos.dscp,
             "falls into the lossless priority under DSCP >> 3",
-            {"priority": qos.LOSSLESS_PRIORITY},
+            {"priority": f.fabric.qos.lossless_priority},
             OWN,
         )
         yield _entry(
             "fabric.qos.tos",
             f.fabric.qos.tos,
             "DSCP << 2",
-            {"dscp": qos.LOSSLESS_DSCP},
+            {"dscp": f.fabric.qos.dscp},
             "IP header",
             "vendor",
         )
         yield _entry(
             "fabric.qos.lossless_priority",
-            qos.LOSSLESS_PRIORITY,
+            f.fabric.qos.lossless_priority,
             "the one priority that PFC guards",
             {},
             "RoCE v2 practice",
@@ -270,6 +270,13 @@ def _fabric(f: Facts) -> Iterator[Explanation]:
             "RoCE v2 practice",
             "vendor",
         )
+
+
+def _rail_space(f: Facts) -> str:
+    asked = f.stand.workload.fabric
+    if asked is not None and asked.subnets:
+        return "the workload's subnets, one"
+    return f"a /{addressing.RAIL_PREFIX} of {addressing.SPACE}"
 
 
 def _layout(f: Facts) -> Iterator[Explanation]:

@@ -16,9 +16,10 @@ from rackwright.errors import Infeasible, InputErrors, Problem, RackwrightError,
 from rackwright.fabric import addressing
 from rackwright.plan import Caution, Load, Node, Plan, Platform, Route
 from rackwright.plan.cost import Cost
+from rackwright.plan.fabric import Fabric
 from rackwright.plan.services import Observability
 from rackwright.plan.shares import Share
-from rackwright.sizing import explain_joint, joint_cost, search
+from rackwright.sizing import explain_joint, joint_cost, search, services
 from rackwright.sizing.economics import convert
 from rackwright.sizing.joint_parts import Part, Place
 from rackwright.sizing.pricing import pricing
@@ -141,7 +142,7 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
             ),
         ),
         pools=tuple(place.pool for place in placed),
-        fabric=first.fabric,
+        fabric=_fabric(parts),
         deployments=deployments,
         volumes=tuple(volume for part in parts for volume in part.plan.volumes),
         routes=tuple(_route(part, workload) for part in parts),
@@ -165,6 +166,17 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
         ),
         cautions=tuple(_cautions(parts)),
         explanations=tuple(explain_joint.explanations(parts, placed, load, together)),
+    )
+
+
+def _fabric(parts: Sequence[Part]) -> Fabric | None:
+    """The first service's fabric, with switches for the nodes of all that have one."""
+    first = parts[0]
+    if first.plan.fabric is None:
+        return None
+    nodes = sum(part.nodes for part in parts if part.plan.fabric is not None)
+    return services.fabric(
+        first.plan.workload, first.catalog.machine(first.pool.machine), first.catalog, nodes
     )
 
 
@@ -199,7 +211,7 @@ def _places(workload: Workload, parts: Sequence[Part]) -> Iterator[Place]:
             for number, rack in enumerate(part.racks, start=1)
         }
         renamed |= {n.block: _after(n.block, old.name, name) for n in old.nodes if n.block is not None}
-        machine = part.catalog.machine(old.machine)
+        rails = part.plan.fabric.rails if part.plan.fabric else ()
         pool = old.model_copy(
             update={
                 "name": name,
@@ -210,7 +222,7 @@ def _places(workload: Workload, parts: Sequence[Part]) -> Iterator[Place]:
                         rack=renamed[node.rack],
                         block=None if node.block is None else renamed[node.block],
                         spare=node.spare,
-                        rail_addresses=addressing.addresses(machine, nodes + number)
+                        rail_addresses=addressing.addresses(rails, nodes + number)
                         if node.rail_addresses
                         else (),
                     )

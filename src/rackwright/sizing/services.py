@@ -7,11 +7,11 @@ import math
 from rackwright.catalog import Catalog, Machine, Quantisation
 from rackwright.engines import monitoring
 from rackwright.engines.registry import LAUNCHERS
-from rackwright.fabric import addressing, nccl, qos
+from rackwright.fabric import addressing, infiniband, nccl, qos, switching
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.services import Observability, Route, Rule, Scaling, WeightVolume
-from rackwright.workload import Workload
+from rackwright.workload import FabricChoice, Workload
 
 GIB = 2.0**30
 VOLUME_FACTOR = 2
@@ -28,16 +28,30 @@ def slug(name: str) -> str:
     return name.lower().replace(".", "-").replace("_", "-")
 
 
-def fabric(workload: Workload, machine: Machine) -> Fabric | None:
-    """The scale-out fabric, or None where the workload asks for none."""
+def fabric(workload: Workload, machine: Machine, catalog: Catalog, nodes: int) -> Fabric | None:
+    """The scale-out fabric of ``nodes`` nodes, or None where the workload asks for none."""
     nics, kind = machine.fabric, workload.hardware.fabric
     if nics is None or kind == "none":
         return None
-    rails = addressing.rails(nics)
-    profile = qos.profile() if kind == "roce" else None
+    choice = workload.fabric or FabricChoice()
+    rails = addressing.rails(nics, choice.rails, choice.subnets)
+    rate = int(nics.rate_gbps.value)
+    profile, switches = None, None
+    if kind == "roce":
+        entry = switching.chosen(catalog, choice, rate)
+        profile = qos.profile(
+            rate,
+            host_m=choice.host_cable_m,
+            uplink_m=choice.uplink_cable_m,
+            switch_s=entry.latency.value / 1e6 if entry else 1e-6,
+            priority=choice.lossless_priority,
+            dscp=choice.dscp,
+        )
+        if entry is not None:
+            switches = switching.switching(entry, choice, rails=len(rails), nodes=nodes)
     return Fabric(
         kind=kind,
-        rate_gbps=int(nics.rate_gbps.value),
+        rate_gbps=rate,
         mtu=qos.MTU if kind == "roce" else qos.INFINIBAND_MTU,
         active_mtu=qos.ACTIVE_MTU,
         nic_vendor=nics.vendor,
@@ -45,6 +59,8 @@ def fabric(workload: Workload, machine: Machine) -> Fabric | None:
         namespace="nvidia-network-operator",
         rails=rails,
         qos=profile,
+        switching=switches,
+        subnet=infiniband.subnet(workload.name, choice, rate) if kind == "infiniband" else None,
         management_interface=machine.management_interface,
         nccl_env=nccl.environment(rails, profile),
     )

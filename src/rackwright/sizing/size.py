@@ -119,7 +119,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
         Infeasible: no layout or not enough machines; with the binding constraint and the best value.
     """
     stand = stand_of(workload, catalog)
-    decided = _decide(stand)
+    decided = _decide(stand, catalog)
     pool = _pool(decided)
     deployment = _deployment(decided)
     costs = costing(stand, decided.demand, decided.chosen, pricing.pricing(workload, catalog), catalog)
@@ -181,7 +181,7 @@ def _refuse_overrides(sized: warnings.Sized, found: tuple[Caution, ...], catalog
 def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
     """Red lines still crossed when the override ``name`` is dropped; all of them where nothing stands."""
     try:
-        decided = _decide(without(stand, name))
+        decided = _decide(without(stand, name), catalog)
         deployment = _deployment(decided)
     except (InputErrors, Infeasible):
         return set(warnings.CAUTIONS)
@@ -342,7 +342,7 @@ def _model_problems(workload: Workload, model: ModelEntry) -> list[Problem]:
     return problems
 
 
-def _decide(stand: Stand) -> Decided:
+def _decide(stand: Stand, catalog: Catalog) -> Decided:
     workload, asked = stand.workload, demand(stand.workload)
     chosen = choose(stand, asked)
     if workload.site.target == "hosts" and chosen.candidate.shape.pp > 1:
@@ -357,7 +357,8 @@ def _decide(stand: Stand) -> Decided:
         )
     count = chosen.nodes + workload.hardware.spares
     placed = nodes.place(workload, stand.machine, count, chosen.candidate.nodes_per_replica)
-    return Decided(stand, asked, chosen, placed, services.fabric(workload, stand.machine))
+    fabric = services.fabric(workload, stand.machine, catalog, len(placed.names))
+    return Decided(stand, asked, chosen, placed, fabric)
 
 
 def _header(stand: Stand, catalog: Catalog) -> Header:
@@ -421,7 +422,7 @@ def _pool(decided: Decided) -> Pool:
                 rack=decided.placed.rack_of[name],
                 block=decided.placed.block_of.get(name),
                 spare=index >= first_spare,
-                rail_addresses=addressing.addresses(machine, index) if decided.fabric else (),
+                rail_addresses=addressing.addresses(decided.fabric.rails, index) if decided.fabric else (),
             )
             for index, name in enumerate(names)
         ),
