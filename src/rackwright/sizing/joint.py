@@ -105,7 +105,7 @@ def _together(parts: Sequence[Part]) -> Iterator[Problem]:
                 "requests and metrics are told apart by the model's name",
                 "add its users to the other service, or size it as a workload of its own",
             )
-        if part.plan.fabric != parts[0].plan.fabric:
+        if _rails(part) != _rails(parts[0]):
             yield Problem(
                 f"{where}.machine",
                 "must have the fabric of the others: the same NICs on the same rails",
@@ -113,6 +113,12 @@ def _together(parts: Sequence[Part]) -> Iterator[Problem]:
                 "one set of rails, networks and addresses serves the site",
                 "use one machine for all, set hardware.fabric: none, or size it as a workload of its own",
             )
+
+
+def _rails(part: Part) -> Fabric | None:
+    """The fabric without what follows from the number of nodes, or the service's name."""
+    fabric = part.plan.fabric
+    return fabric and fabric.model_copy(update={"switching": None, "subnet": None})
 
 
 def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan:
