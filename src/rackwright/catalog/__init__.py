@@ -7,6 +7,7 @@ entries stand beside ours: a directory named by ``RACKWRIGHT_CATALOG`` or ``rack
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
+from rackwright.catalog.calibration_entries import CalibrationEntry
 from rackwright.catalog.entries import (
     Accelerator,
     Cabinet,
@@ -46,6 +48,7 @@ __all__ = [
     "VARIABLE",
     "Accelerator",
     "Cabinet",
+    "CalibrationEntry",
     "Catalog",
     "Efficiency",
     "EngineEntry",
@@ -94,6 +97,7 @@ class Catalog:
     switches: Mapping[str, SwitchEntry]
     digests: Mapping[str, str]
     texts: Mapping[str, str]
+    calibrations: Mapping[str, CalibrationEntry] = dataclasses.field(default_factory=dict)
 
     def accelerator(self, name: str) -> Accelerator:
         return _pick(self.accelerators, name, "hardware.accelerator", "accelerator")
@@ -132,11 +136,14 @@ class Catalog:
             "platform": self.platforms,
             "scenario": self.scenarios,
             "switch": self.switches,
+            "calibration": self.calibrations,
         }
 
-    def digest_of(self, *ids: str) -> str:
-        """SHA-256 over the files of the entries ``ids``: what a plan that read them depends on."""
+    def digest_of(self, *ids: str, estimator: str = "") -> str:
+        """SHA-256 over the files of the entries ``ids`` and the digest of the ``estimator``'s constants: what
+        a plan that read them depends on."""
         lines = "".join(f"{i} {self.digests[i]}\n" for i in sorted(set(ids)))
+        lines += f"estimator {estimator}\n" if estimator else ""
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -293,6 +300,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         switches=_typed(found, SwitchEntry),
         digests=digests,
         texts=said,
+        calibrations=_typed(found, CalibrationEntry),
     )
     problems = [*_dangling(catalog, where), *_ambiguous(catalog, where)]
     if problems:
@@ -321,6 +329,19 @@ def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
                 "neither",
                 "put it into a price list, or give no_price a reason",
             )
+    for calibration in catalog.calibrations.values():
+        known_in: tuple[tuple[str, str, Mapping[str, Entry]], ...] = (
+            ("hardware", calibration.hardware, catalog.accelerators),
+            ("model", calibration.model, catalog.models),
+            ("engine", calibration.engine, catalog.engines),
+        )
+        for field_, name, known in known_in:
+            if name not in known:
+                yield broken(
+                    f"{where[calibration.id]} {field_}",
+                    f"must name an entry of the catalog by its id{nearest(name, known)}",
+                    quoted(name),
+                )
     for prices in catalog.prices.values():
         named: list[tuple[str, str, Mapping[str, Entry]]]
         named = [("machines", n, catalog.machines) for n in prices.machines]

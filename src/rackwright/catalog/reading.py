@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rackwright import __version__
+from rackwright.catalog.calibration_entries import CalibrationEntry
 from rackwright.catalog.entries import (
     Accelerator,
     Cabinet,
@@ -46,8 +47,11 @@ KINDS: dict[str, type[Entry]] = {
     "platform": PlatformEntry,
     "scenario": ScenarioEntry,
     "switch": SwitchEntry,
+    "calibration": CalibrationEntry,
 }
-FOLDERS = ("hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches")
+FOLDERS = (
+    "hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches", "calibrations",
+)  # fmt: skip
 
 LARGEST = 1 << 20
 """Bytes of one entry's file; the largest of ours has a hundredth of it."""

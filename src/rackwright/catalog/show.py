@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from rackwright.catalog import (
     Accelerator,
     Cabinet,
+    CalibrationEntry,
     Catalog,
     EngineEntry,
     Entry,
@@ -63,6 +64,13 @@ def _columns(entry: Entry, catalog: Catalog) -> tuple[tuple[str, str], ...]:
                 ("INPUT", f"{entry.input.mean.value:,.0f}"),
                 ("OUTPUT", f"{entry.output.mean.value:,.0f}"),
                 ("WHEN", entry.when),
+            )
+        case CalibrationEntry():
+            factor = entry.factors.throughput
+            return (
+                ("THROUGHPUT", f"× {factor.value:.3g}"),
+                ("POINTS", str(len(entry.points))),
+                ("MEASURED", entry.dated),
             )
         case Prices():
             return (("ELECTRICITY", f"{entry.electricity.value:g} {entry.electricity.unit}"),)

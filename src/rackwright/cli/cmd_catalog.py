@@ -8,7 +8,10 @@ import click
 
 from rackwright.files import say, write_whole
 
-KINDS = ("accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario", "switch")
+KINDS = (
+    "accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario", "switch",
+    "calibration",
+)  # fmt: skip
 
 
 @click.group(name="catalog", help=__doc__)

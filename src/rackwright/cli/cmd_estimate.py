@@ -13,6 +13,7 @@ from rackwright.catalog import load_catalog
 from rackwright.errors import InputErrors, Problem
 from rackwright.files import say, write_whole
 from rackwright.sizing import batch
+from rackwright.sizing.calibrating import calibrated_case
 from rackwright.sizing.estimate import Answer, answer
 from rackwright.sizing.rows import KINDS, CannotEstimate, Case, case_of
 
@@ -81,7 +82,7 @@ def command(table: Path | None, target: Path | None, as_json: bool, **options: A
         raise click.UsageError(f"give {' and '.join(missing)}, or --batch IN.csv -o OUT.csv")
     catalog = load_catalog()
     try:
-        case = case_of(_row(options, catalog.engines), catalog)
+        case = calibrated_case(case_of(_row(options, catalog.engines), catalog), catalog)
     except CannotEstimate as reason:
         raise InputErrors(
             Problem(
@@ -146,6 +147,7 @@ def _plain(case: Case, found: Answer) -> dict[str, Any]:
         "tpot_ms": float(f"{found.tpot_ms:.5g}"),
         "memory_gb": float(f"{found.memory_gb:.5g}"),
         "evidence": found.evidence,
+        **({"calibration": shape.calibration.id} if shape.calibration is not None else {}),
     }
 
 
@@ -161,3 +163,5 @@ def _lines(case: Case, found: Answer) -> Iterator[str]:
     yield f"TPOT        {found.tpot_ms:,.1f} ms"
     yield f"memory      {found.memory_gb:,.1f} GB on each accelerator at this load"
     yield f"evidence    {found.evidence}; load {case.kind}"
+    if shape.calibration is not None:
+        yield f"calibrated  {shape.calibration.id}: throughput × {shape.calibration.throughput.value:.3f}"

@@ -1,4 +1,4 @@
-"""Print the JSON Schema of a workload, a plan or results."""
+"""Print the JSON Schema of a workload, a plan, results or a measured run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def schemas() -> dict[str, type[BaseModel]]:
     """The published file formats by name."""
+    from rackwright.calibration.readers.run import Run
     from rackwright.plan import Plan
     from rackwright.verdict import Results
     from rackwright.workload import Workload
 
-    return {"workload": Workload, "plan": Plan, "results": Results}
+    return {"workload": Workload, "plan": Plan, "results": Results, "run": Run}
 
 
 def schema_text(name: str) -> str:
@@ -33,7 +34,7 @@ def schema_text(name: str) -> str:
 
 
 @click.command(name="schema", help=__doc__)
-@click.argument("name", type=click.Choice(["workload", "plan", "results"]), required=False)
+@click.argument("name", type=click.Choice(["workload", "plan", "results", "run"]), required=False)
 @click.option(
     "--write", type=click.Path(path_type=Path, file_okay=False), help="Write all of them into this directory."
 )

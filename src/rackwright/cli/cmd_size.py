@@ -204,6 +204,7 @@ def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[
             "planned on the low end",
             f"{at.tpot_ms:,.1f} ms a token (objective {deployment.slo.tpot_p50_ms:g}), "
             f"first token {at.ttft_ms:,.0f} ms (objective p95 {deployment.slo.ttft_p95_ms:g})",
+            *([f"calibrated by {at.calibration}"] if at.calibration else []),
         ],
     )
 

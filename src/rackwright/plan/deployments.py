@@ -73,7 +73,10 @@ class MemoryBudget(Section):
 
 
 class Estimate(Section):
-    """What the estimator says of one replica at the planned concurrency, with an 80 % interval."""
+    """What the estimator says of one replica at the planned concurrency, with an 80 % interval.
+
+    ``calibration``: the catalog's entry of measurements that narrowed it, where there is one.
+    """
 
     output_tok_s: float
     output_tok_s_low: float
@@ -83,6 +86,7 @@ class Estimate(Section):
     prefill_tok_s: float
     concurrency: float
     bandwidth_share: float
+    calibration: str | None = None
     evidence: Literal["measured", "same-family", "extrapolated", "vendor", "assumed"]
 
 

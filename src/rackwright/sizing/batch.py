@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rackwright.catalog import Catalog
 from rackwright.errors import CannotRun, InputErrors, Problem, nearest
+from rackwright.sizing.calibrating import calibrated_case
 from rackwright.sizing.estimate import Answer, answer
 from rackwright.sizing.rows import CannotEstimate, case_of
 from rackwright.yamlio import printable
@@ -90,7 +91,8 @@ def predictions(rows: Iterable[Mapping[str, str]], catalog: Catalog) -> Iterator
     """An answer, or the reason why there is none, for every row."""
     for row in rows:
         try:
-            yield answer(case_of(row, catalog))
+            case = case_of(row, catalog)
+            yield answer(calibrated_case(case, catalog) if catalog.calibrations else case)
         except CannotEstimate as reason:
             yield str(reason)
 

@@ -13,6 +13,7 @@ from rackwright.engines import registry
 from rackwright.errors import InputErrors, Problem, RackwrightError
 from rackwright.plan import Plan, digest_problem, link_problems, plan_from_document, read_plan
 from rackwright.secrets import redacted
+from rackwright.sizing import drift
 from rackwright.sizing.estimate import RED_LINE_BANDWIDTH, RED_LINE_MEMORY
 from rackwright.sizing.joint import plan_of
 from rackwright.yamlio import load_yaml, quoted
@@ -76,8 +77,10 @@ def _differences(plan: Plan, catalog: Catalog) -> Iterator[Problem]:
         yield from (replace(p, where=f"workload.{p.where}") for p in error.problems)
         return
     fresh = _as_searched(fresh, plan)
+    drifted = list(drift.problems(plan, fresh, catalog))
+    yield from drifted
     for path, was, now in differences(fresh.as_dict(), redacted(plan.as_dict())):
-        if path == EXEMPT:
+        if path == EXEMPT or (drifted and not drift.typed(path)):
             continue
         yield Problem(
             path,

@@ -6,12 +6,14 @@ A case that no measurement had keeps the value itself.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from rackwright.sizing import limits
 from rackwright.yamlio import parse_yaml
 
 FILE = "catalog/estimator/constants.yaml"
@@ -144,6 +146,13 @@ def table_of(data: Mapping[str, Any]) -> Table:
             (design, engine) for engine, designs in data.get("designs", {}).items() for design in designs
         ),
     )
+
+
+@cache
+def digest() -> str:
+    """SHA-256 over every constant of the estimator, those of calibration included: plans depend on them."""
+    body = (files("rackwright") / FILE).read_text(encoding="utf-8") + limits.text()
+    return hashlib.sha256(body.encode()).hexdigest()
 
 
 @cache

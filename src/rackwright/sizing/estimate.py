@@ -8,10 +8,12 @@ measurement of any kind would show. The physics is in ``decode``, ``prefill``, `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rackwright.sizing import decode, queueing
 from rackwright.sizing.arithmetic import touched
+from rackwright.sizing.calibrated import Correction, Distance, Place, correction
 from rackwright.sizing.constants import Constants, Table, constants_of
 from rackwright.sizing.evidence import Evidence, evidence_of, interval
 from rackwright.sizing.memory import (
@@ -29,8 +31,8 @@ from rackwright.sizing.work import Work, work_of
 __all__ = [
     "CLOSED", "GIB", "KV_SHARE", "RED_LINE_BANDWIDTH", "RED_LINE_MEMORY", "Answer", "Bounds", "Estimated",
     "Evidence", "Limit", "Memory", "Point", "Shape", "activations_gib", "active_bytes", "answer",
-    "bandwidth_share", "bytes_per_parameter", "capacity", "constants_for", "decode_step_s", "estimate",
-    "evidence_of", "experts_touched", "kv_bytes_per_gpu", "memory", "violated",
+    "bandwidth_share", "bytes_per_parameter", "capacity", "constants_for", "corrected", "decode_step_s",
+    "estimate", "evidence_of", "experts_touched", "kv_bytes_per_gpu", "memory", "violated",
 ]  # fmt: skip
 
 RED_LINE_BANDWIDTH = 0.70
@@ -125,19 +127,38 @@ def estimate(shape: Shape, point: Point) -> Estimated:
     work, c = _known(shape, CLOSED)
     served = queueing.closed(work, c, point.input_tokens, point.output_tokens, max(point.concurrency, 1.0))
     evidence = evidence_of(shape)
-    low, high = interval(CLOSED, evidence)
+    at = corrected(shape, point, evidence)
+    output, first = served.output * at.throughput, served.first * at.ttft
     return Estimated(
-        output_tok_s=served.output,
-        low=served.output * low,
-        high=served.output * high,
-        tpot_ms=served.token * 1e3,
-        ttft_ms=served.first * 1e3,
-        ttft_p95_ms=served.first * TTFT_P95 * 1e3,
+        output_tok_s=output,
+        low=output * at.low,
+        high=output * at.high,
+        tpot_ms=served.token * at.tpot * 1e3,
+        ttft_ms=first * 1e3,
+        ttft_p95_ms=first * TTFT_P95 * 1e3,
         prefill_tok_s=point.input_tokens / served.prefill,
         concurrency=max(point.concurrency, 1.0),
         prefill_share=served.busy,
-        evidence=evidence,
+        evidence="measured" if at.measured else evidence,
     )
+
+
+_NOWHERE = Distance(math.inf, math.inf, math.inf)
+
+
+def corrected(shape: Shape, point: Point, evidence: Evidence, kind: str = CLOSED) -> Correction:
+    """Factors of ``shape``'s calibration at ``point`` and of the interval; of the class alone without one.
+
+    Only loads of a fixed number of clients are calibrated: plans are sized for those.
+    """
+    low, high = interval(kind, evidence)
+    found = shape.calibration
+    if found is None or kind != CLOSED:
+        return Correction(1.0, 1.0, 1.0, low, high, measured=False, distance=_NOWHERE)
+    place = Place(
+        shape.tp, shape.pp, shape.dp, point.input_tokens, point.output_tokens, max(point.concurrency, 1.0)
+    )
+    return correction(found, place, low, high)
 
 
 def answer(case: Case, table: Table | None = None) -> Answer:
@@ -155,19 +176,19 @@ def answer(case: Case, table: Table | None = None) -> Answer:
     else:
         served = queueing.at_once(work, c, given, made, requests=case.requests, clients=case.clients)
     evidence = evidence_of(case.shape)
-    low, high = interval(case.kind, evidence)
-    total = served.output * case.replicas
+    at = corrected(case.shape, Point(given, made, case.clients), evidence, case.kind)
+    total = served.output * case.replicas * at.throughput
     context = given + made
     cache = context * work.kv_held + min(context, work.window) * work.kv_sliding_held + work.state_held
     used = work.held + work.workspace + c.reserved * 1e9 + served.batch / work.dp * cache
     return Answer(
         output_tok_s=total,
-        low=total * low,
-        high=total * high,
-        ttft_ms=served.first * 1e3,
-        tpot_ms=served.token * 1e3,
+        low=total * at.low,
+        high=total * at.high,
+        ttft_ms=served.first * at.ttft * 1e3,
+        tpot_ms=served.token * at.tpot * 1e3,
         memory_gb=min(used, work.memory) / 1e9,
-        evidence=evidence,
+        evidence="measured" if at.measured else evidence,
     )
 
 

@@ -14,7 +14,7 @@ from rackwright.plan.fabric import Fabric
 from rackwright.plan.load import Load
 from rackwright.plan.pools import Pool
 from rackwright.sizing import estimate as model
-from rackwright.sizing import expectations, explain_cost, nodes, services
+from rackwright.sizing import expectations, explain_calibration, explain_cost, nodes, services
 from rackwright.sizing.cost import Costing
 from rackwright.sizing.explained import GUIDE, OWN
 from rackwright.sizing.explained import cited as _cited
@@ -408,15 +408,18 @@ def _memory(f: Facts) -> Iterator[Explanation]:
 def _estimate(f: Facts) -> Iterator[Explanation]:
     candidate, where = f.chosen.candidate, "deployments[0].estimate"
     at, shape, got = candidate.at, candidate.shape, f.deployment.estimate
-    roofline = f"roofline with constants fitted to public measurements ({at.evidence})"
+    uncalibrated = model.evidence_of(shape)
+    roofline = f"roofline with constants fitted to public measurements ({uncalibrated})"
     base = {"concurrency": at.concurrency, "input": f.demand.input_tokens, "output": f.demand.output_tokens}
     low, high = at.low / at.output_tok_s, at.high / at.output_tok_s
     constants = model.constants_for(shape)
+    yield from explain_calibration.explanations(shape, at, base)
+    times = explain_calibration.times(shape)
     yield _entry(
         f"{where}.output_tok_s",
         got.output_tok_s,
-        "concurrency × output / (time to first token + output × time a token)",
-        {**base, "tpot_ms": at.tpot_ms, "ttft_ms": at.ttft_ms},
+        "concurrency × output / (time to first token + output × time a token)" + times.throughput,
+        {**base, **times.uncalibrated(at)},
         roofline,
         at.evidence,
     )
@@ -424,9 +427,9 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
         yield _entry(
             f"{where}.output_tok_s_{name}",
             value,
-            f"estimate × {factor:.3f}: the 80 % interval of this class",
+            f"estimate × {factor:.3f}: the 80 % interval of this class" + times.interval,
             {"output_tok_s": got.output_tok_s},
-            "error against public measurements",
+            "error against public measurements" + times.source,
             at.evidence,
         )
     context = f.demand.input_tokens + f.demand.output_tokens / 2
@@ -434,7 +437,7 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.tpot_ms",
         got.tpot_ms,
-        "decode step + share × concurrency × prefill of a prompt / output",
+        "decode step + share × concurrency × prefill of a prompt / output" + times.tpot,
         {
             **base,
             "decode step ms": step,
@@ -447,7 +450,7 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.ttft_ms",
         got.ttft_ms,
-        "start + half a step + factor × prefill alone + share of the other requests' prompts",
+        "start + half a step + factor × prefill alone + share of the other requests' prompts" + times.ttft,
         {
             **base,
             "start ms": constants.first * 1e3,
@@ -463,7 +466,7 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
         "input / (2 × active parameters × input + attention) × FLOP/s × efficiency × GPUs",
         {"active": shape.model.active, "gpus": shape.gpus, "efficiency": constants.prefill_flops},
         roofline,
-        at.evidence,
+        uncalibrated,
     )
     bound = candidate.bound_by
     yield _entry(

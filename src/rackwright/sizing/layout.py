@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rackwright.catalog import Accelerator, EngineEntry, Machine, ModelEntry
+from rackwright.catalog import Accelerator, CalibrationEntry, EngineEntry, Machine, ModelEntry
 from rackwright.engines.registry import batched_flag, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
+from rackwright.sizing.calibrating import calibrated
 from rackwright.sizing.estimate import (
     GIB,
     KV_SHARE,
@@ -61,6 +62,7 @@ class Stand:
     kv_bits: Literal[8, 16]
     flags: Mapping[str, str | int | float | bool]
     """The workload's engine flags by their full names."""
+    calibrations: tuple[CalibrationEntry, ...] = ()
 
     @property
     def gpus(self) -> int:
@@ -140,9 +142,10 @@ def _divides(stand: Stand, tp: int) -> bool:
 def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
     nics = stand.machine.fabric
     share = nics.rate_gbps.value / 8 if nics is not None else 1.25
-    return Shape(
+    shape = Shape(
         stand.accelerator, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share
     )
+    return calibrated(shape, stand.calibrations)
 
 
 def batched_tokens(stand: Stand) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rackwright.catalog import Accelerator, EngineEntry, ModelEntry, Quantisation
+from rackwright.sizing.calibrated import Calibration
 from rackwright.sizing.constants import Keys, fitted
 from rackwright.sizing.versions import age_of
 from rackwright.sizing.work import attention_of, link_of, precision_of
@@ -23,7 +24,8 @@ class Shape:
     """One replica: hardware, division of the model, precision. ``rdma_gb_s``: a GPU's share between nodes.
 
     ``dp``: ranks that split the requests and share the experts. ``chunk``, ``sequences``: what the engine is
-    told, else its defaults; ``age``: of the engine's version, years since October 2025.
+    told, else its defaults; ``age``: of the engine's version, years since October 2025. ``calibration``: what
+    was measured of it.
     """
 
     accelerator: Accelerator
@@ -38,6 +40,7 @@ class Shape:
     chunk: int = 0
     sequences: int = 0
     age: float = math.nan
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         limits = limits_of(self.engine.id, self.accelerator)

@@ -38,7 +38,7 @@ from rackwright.plan.deployments import (
 )
 from rackwright.plan.fabric import Fabric
 from rackwright.sizing import cautions as warnings
-from rackwright.sizing import nodes, plannable, pricing, services
+from rackwright.sizing import constants, nodes, plannable, pricing, services
 from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.expectations import expectation
 from rackwright.sizing.explain import Facts, explanations
@@ -134,7 +134,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
     found = warnings.cautions(sized)
     _refuse_overrides(sized, found, catalog)
     return Plan(
-        header=_header(stand, catalog),
+        header=_header(decided, catalog),
         workload=workload,
         load=_load(decided),
         sites=(_site(decided),),
@@ -232,6 +232,7 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
         quantisation,
         _kv_bits(workload, model, engine, quantisation),
         owned.canonical(engine.id, engine.version, workload.overrides.engine_flags),
+        tuple(catalog.calibrations.values()),
     )
 
 
@@ -361,13 +362,15 @@ def _decide(stand: Stand, catalog: Catalog) -> Decided:
     return Decided(stand, asked, chosen, placed, fabric)
 
 
-def _header(stand: Stand, catalog: Catalog) -> Header:
+def _header(decided: Decided, catalog: Catalog) -> Header:
+    stand, calibration = decided.stand, decided.candidate.shape.calibration
     prices = pricing.pricing(stand.workload, catalog).prices.id
-    used = (stand.machine.id, stand.accelerator.id, stand.model.id, stand.engine.id, prices, "kubernetes")
+    used = [stand.machine.id, stand.accelerator.id, stand.model.id, stand.engine.id, prices, "kubernetes"]
+    used += [calibration.id] if calibration else []
     return Header(
         name=stand.workload.name,
         workload_digest=stand.workload.digest,
-        catalog_digest=catalog.digest_of(*used, stand.workload.users.scenario),
+        catalog_digest=catalog.digest_of(*used, stand.workload.users.scenario, estimator=constants.digest()),
         generated_by=f"rackwright {__version__}",
     )
 
@@ -556,7 +559,7 @@ def _memory(decided: Decided) -> MemoryBudget:
 
 
 def _estimate(decided: Decided) -> Estimate:
-    at = decided.candidate.at
+    at, calibration = decided.candidate.at, decided.candidate.shape.calibration
     return Estimate(
         output_tok_s=round(at.output_tok_s),
         output_tok_s_low=round(at.low),
@@ -566,6 +569,7 @@ def _estimate(decided: Decided) -> Estimate:
         prefill_tok_s=round(at.prefill_tok_s),
         concurrency=at.concurrency,
         bandwidth_share=round(decided.candidate.stream_share, 4),
+        calibration=calibration.id if calibration else None,
         evidence=at.evidence,
     )
 
