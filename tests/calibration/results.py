@@ -98,7 +98,10 @@ def aiperf(**changes: Any) -> dict[str, Any]:
             "models": {"items": [{"name": "deepseek-ai/DeepSeek-V3"}]},
             "endpoint": {"urls": ["http://localhost:8000"], "streaming": True},
             "phases": [
-                {"name": "warmup", "kind": "warmup", "type": "concurrency", "requests": 64, "concurrency": 32},
+                {
+                    "name": "warmup", "kind": "warmup", "type": "concurrency", "requests": 64,
+                    "concurrency": 32,
+                },
                 {
                     "name": "profiling", "kind": "profiling", "type": "concurrency", "requests": REQUESTS,
                     "concurrency": 32,
@@ -113,14 +116,30 @@ def aiperf(**changes: Any) -> dict[str, Any]:
 
 
 def aiperf_csv(**changes: str) -> str:
-    statistics = ("avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std")
+    statistics = (
+        "avg",
+        "min",
+        "max",
+        "sum",
+        "p1",
+        "p5",
+        "p10",
+        "p25",
+        "p50",
+        "p75",
+        "p90",
+        "p95",
+        "p99",
+        "std",
+    )
     rows = {
         "Inter Token Latency (ms)": TPOT, "Input Sequence Length (tokens)": INPUT,
         "Output Sequence Length (tokens)": OUTPUT, "Request Latency (ms)": LATENCY,
         "Time to First Token (ms)": TTFT,
     }  # fmt: skip
     single = {
-        "Benchmark Duration (sec)": f"{DURATION:.2f}", "Output Token Throughput (tokens/sec)": f"{THROUGHPUT:.2f}",
+        "Benchmark Duration (sec)": f"{DURATION:.2f}",
+        "Output Token Throughput (tokens/sec)": f"{THROUGHPUT:.2f}",
         "Request Count": f"{REQUESTS}.00", "Request Throughput (requests/sec)": f"{RATE:.2f}", **changes,
     }  # fmt: skip
     out = io.StringIO()
@@ -173,8 +192,8 @@ def run(**measured: Any) -> dict[str, Any]:
         "tool": "go-live run",
         "date": "2026-11-30",
         "under_test": {
-            "hardware": "h200-sxm", "gpus": 8, "tensor_parallel": 8, "model": "deepseek-v3", "precision": "fp8",
-            "engine": "vllm", "engine_version": "0.33.0",
+            "hardware": "h200-sxm", "gpus": 8, "tensor_parallel": 8, "model": "deepseek-v3",
+            "precision": "fp8", "engine": "vllm", "engine_version": "0.33.0",
         },
         "load": {
             "concurrency": 32, "input_tokens": 1400, "output_tokens": 600, "warmup_requests": 64,

@@ -158,7 +158,8 @@ def test_noise_of_throughput_covers_repeats_of_one_setting() -> None:
         for row in csv.DictReader(stream):
             if (row["hardware"], row["model"], row["input_len"]) in repeats:
                 key = tuple(row[n] for n in ("hardware", "model", "engine_version", "engine", "tp", "n_gpus",
-                                              "output_len", "dp", "ep", "moe_ep", "wprec", "concurrency_or_rate",
+                                              "output_len", "dp", "ep", "moe_ep", "wprec",
+                                              "concurrency_or_rate",
                                               "nreq", "input_len"))  # fmt: skip
                 runs[key].append(float(row["output_tok_s_total"]))
     spans = {key: math.log(max(v) / min(v)) for key, v in runs.items() if len(v) > 1}

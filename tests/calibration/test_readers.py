@@ -84,7 +84,10 @@ def test_units_decide_what_an_aiperf_value_means(tmp_path: Path) -> None:
     run = read(tmp_path, results.aiperf(time_to_first_token={"unit": "sec", "avg": 0.26}))
     assert run.ttft_ms == pytest.approx(260)
     text = refused(tmp_path, results.aiperf(time_to_first_token={"unit": "fortnights", "avg": 0.26}))
-    assert 'result.json time_to_first_token.unit · must be ms or sec or s or us or ns · found "fortnights"' in text
+    assert (
+        'result.json time_to_first_token.unit · must be ms or sec or s or us or ns · found "fortnights"'
+        in text
+    )
 
 
 def test_a_rate_in_each_tool(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_vllm_that_says_no_failures_is_counted(tmp_path: Path) -> None:
         (results.vllm(completed=1.5), "must be a whole number", "1.5"),
         (json.dumps(results.vllm()).replace("260.0", "NaN"), "must be a finite number, not negative", "nan"),
         (results.run(ttft_ms="260"), "input should be a valid number", '"260"'),
-        (results.run(ttft=1), "must be a known field (did you mean \"ttft_ms\"?)", '"ttft"'),
+        (results.run(ttft=1), 'must be a known field (did you mean "ttft_ms"?)', '"ttft"'),
         ({**results.run(), "schema": "rackwright/run/9"}, "input should be 'rackwright/run/1'", "run/9"),
         (results.aiperf_csv(**{"Request Count": "many"}), "must be a number", '"many"'),
     ],
@@ -156,7 +159,9 @@ def test_a_missing_file_a_directory_and_the_same_run_twice(tmp_path: Path) -> No
     with pytest.raises(CannotRun, match="a directory"):
         measurements([tmp_path])
     first, second = (results.written(tmp_path, name, results.vllm()) for name in ("a.json", "b.json"))
-    with pytest.raises(InputErrors, match=r"b.json · must be another run than the others · found the very text"):
+    with pytest.raises(
+        InputErrors, match=r"b.json · must be another run than the others · found the very text"
+    ):
         measurements([first, second])
 
 

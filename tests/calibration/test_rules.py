@@ -22,14 +22,17 @@ def judged(directory: Path, data: Any, **stated: float) -> Accepted:
 def refused(directory: Path, data: Any, **stated: float) -> list[str]:
     with pytest.raises(InputErrors) as error:
         judged(directory, data, **stated)
-    return [f"{p.where.replace(f'{directory}/', '')} · {p.rule} · found {p.found}" for p in error.value.problems]
+    return [
+        f"{p.where.replace(f'{directory}/', '')} · {p.rule} · found {p.found}" for p in error.value.problems
+    ]
 
 
 def test_a_sound_run_is_taken_with_what_it_does_not_say(tmp_path: Path) -> None:
     found = judged(tmp_path, results.vllm())
     assert (found.concurrency, found.ttft_ms) == (32, 260)
     assert found.remarks == (
-        "the run does not say whether requests warmed it up: first requests may be slower than those that follow",
+        "the run does not say whether requests warmed it up: first requests may be slower than those that "
+        "follow",
     )
     assert judged(tmp_path, results.run()).remarks == ()
 
@@ -44,16 +47,19 @@ def test_failures_over_one_percent_are_refused_and_fewer_are_said(tmp_path: Path
 
 def test_too_few_requests(tmp_path: Path) -> None:
     """Five for each of 32 are 160; below ten is said."""
+
     def few(count: int) -> dict[str, Any]:
         return results.vllm(
-            completed=count, num_prompts=count, duration=count / results.RATE, total_input_tokens=1400 * count,
-            total_output_tokens=600 * count,
+            completed=count, num_prompts=count, duration=count / results.RATE,
+            total_input_tokens=1400 * count, total_output_tokens=600 * count,
         )  # fmt: skip
 
     assert refused(tmp_path, few(159)) == [
         "r.json requests · must be at least 5 for each of 32 in flight · found 159 (5.0 each)"
     ]
-    assert "5.0 requests for each in flight; 10 and more settle the means" in judged(tmp_path, few(160)).remarks
+    assert (
+        "5.0 requests for each in flight; 10 and more settle the means" in judged(tmp_path, few(160)).remarks
+    )
 
 
 def test_no_warm_up_is_said(tmp_path: Path) -> None:
@@ -64,7 +70,9 @@ def test_no_warm_up_is_said(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("stated", "told"), [(1555.0, None), (1557.0, "1,557"), (1273.0, None), (1272.0, "1,272")])
+@pytest.mark.parametrize(
+    ("stated", "told"), [(1555.0, None), (1557.0, "1,557"), (1273.0, None), (1272.0, "1,272")]
+)
 def test_other_lengths_than_stated(stated: float, told: str | None, tmp_path: Path) -> None:
     """Ten percent of 1,400: from 1,273 to 1,555 is the same load."""
     if told is None:
@@ -116,8 +124,8 @@ def test_a_rate_that_was_not_served(tmp_path: Path) -> None:
 def test_clients_that_were_not_busy(tmp_path: Path) -> None:
     """32 in flight are half of 64 clients."""
     assert refused(tmp_path, results.vllm(max_concurrency=64)) == [
-        "r.json requests in flight · must be within 0.7 and 1.4 of 64 clients · found 32.0 on average (rate × "
-        "latency)"
+        "r.json requests in flight · must be within 0.7 and 1.4 of 64 clients · found 32.0 on average "
+        "(rate × latency)"
     ]
 
 
@@ -146,7 +154,10 @@ def test_a_summary_of_stages(tmp_path: Path) -> None:
         (results.vllm(ramp_up_strategy="linear", ramp_up_start_rps=1, ramp_up_end_rps=9), "must not be set"),
         (results.vllm(spec_decode_num_drafts=9), "must be a run without speculative decoding"),
         (results.aiperf(was_cancelled=True), "must be a run that ended by itself"),
-        (results.aiperf(is_complete=False, incomplete_reason="stalled"), "must be a run that ended by itself"),
+        (
+            results.aiperf(is_complete=False, incomplete_reason="stalled"),
+            "must be a run that ended by itself",
+        ),
         (results.aiperf(pooled_spec_decode_acceptance_histogram={"1": 2}), "without speculative decoding"),
         (
             results.aiperf(input_config={"phases": [{"name": "profiling", "type": "fixed_schedule"}]}),
@@ -163,8 +174,8 @@ def test_tokens_that_client_and_server_count_otherwise(tmp_path: Path) -> None:
     data = results.inference_perf()
     data["successes"]["output_tokens"]["mean"] = 339.0
     assert refused(tmp_path, data) == [
-        "r.json successes.output_len · must be within 2 % of the server's count of tokens · found 600.0 tokens an "
-        "answer; the server counted 339.0"
+        "r.json successes.output_len · must be within 2 % of the server's count of tokens · found 600.0 tokens "
+        "an answer; the server counted 339.0"
     ]
     del data["successes"]["output_tokens"]
     data["successes"]["token_count_mismatches"] = 320
