@@ -32,8 +32,8 @@ WORKLOAD = REPOSITORY / "inventory" / "h200-10k" / "workload.yaml"
 ID = "h200-sxm-deepseek-v3-fp8-vllm-0.33.0"
 Calibrate = Callable[..., Ran]
 MISSPELT = (
-    "--hardware", "h2000", "--gpus", "8", "--tp", "8", "--model", "deepsek-v3", "--precision", "fp8", "--engine",
-    "vlm", "--engine-version", "1",
+    "--hardware", "h2000", "--gpus", "8", "--tp", "8", "--model", "deepsek-v3", "--precision", "fp8",
+    "--engine", "vlm", "--engine-version", "1",
 )  # fmt: skip
 
 
@@ -353,7 +353,8 @@ def test_a_calibration_of_unknown_hardware_is_told(calibrate: Calibrate, own: Pa
 
 def test_estimate_uses_it_too(calibrate: Calibrate, own: Path, rackwright: Callable[..., Ran]) -> None:
     options = ("--hardware", "h200-sxm", "--gpus", "8", "--tp", "8", "--model", "deepseek-v3",
-               "--precision", "fp8", "--input", "1400", "--output", "600", "--concurrency", "32", "--json")  # fmt: skip
+               "--precision", "fp8", "--input", "1400", "--output", "600", "--concurrency", "32",
+               "--json")  # fmt: skip
     before = json.loads(rackwright("estimate", *options).stdout)
     calibrate(scaled(0.9), options=())
     after = json.loads(rackwright("--catalog", str(own), "estimate", *options).stdout)

@@ -174,8 +174,8 @@ def test_tokens_that_client_and_server_count_otherwise(tmp_path: Path) -> None:
     data = results.inference_perf()
     data["successes"]["output_tokens"]["mean"] = 339.0
     assert refused(tmp_path, data) == [
-        "r.json successes.output_len · must be within 2 % of the server's count of tokens · found 600.0 tokens "
-        "an answer; the server counted 339.0"
+        "r.json successes.output_len · must be within 2 % of the server's count of tokens · found 600.0 "
+        "tokens an answer; the server counted 339.0"
     ]
     del data["successes"]["output_tokens"]
     data["successes"]["token_count_mismatches"] = 320
