@@ -50,7 +50,8 @@ KINDS: dict[str, type[Entry]] = {
     "calibration": CalibrationEntry,
 }
 FOLDERS = (
-    "hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches", "calibrations",
+    "hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches",
+    "calibrations",
 )  # fmt: skip
 
 LARGEST = 1 << 20
