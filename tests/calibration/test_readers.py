@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rackwright.calibration.measurement import Measurement
-from rackwright.calibration.reading import known, measurements
-from rackwright.errors import CannotRun, InputErrors
+from rackwright.calibration.measurement import Content, Measurement
+from rackwright.calibration.reading import _contents, _reader, known, measurements
+from rackwright.calibration.rules import Stated, accepted
+from rackwright.errors import CannotRun, InputErrors, RackwrightError
 
 from . import results
 
@@ -54,8 +56,6 @@ def test_one_run_in_every_tool_s_words(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TELLINGS)
 def test_one_reader_recognises_it(name: str, tmp_path: Path) -> None:
-    from rackwright.calibration.reading import _contents
-
     content = _contents(results.written(tmp_path, "result", TELLINGS[name]()))[0]
     assert [reader.NAME for reader in known() if reader.recognises(content)] == [name]
 
@@ -167,3 +167,42 @@ def test_a_missing_file_a_directory_and_the_same_run_twice(tmp_path: Path) -> No
 
 def test_control_characters_of_a_result_do_not_reach_a_message(tmp_path: Path) -> None:
     assert "\x1b" not in refused(tmp_path, {"\x1b[31mred": 1})
+
+
+JUNK: tuple[Any, ...] = (None, "x", "", -1, 0, True, [], {}, [1], {"a": 1}, float("inf"), 1e300, 10**400)
+
+
+def leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every path into ``node``."""
+    yield path
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield from leaves(value, (*path, key))
+
+
+def replaced(node: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    copy = dict(node) if isinstance(node, dict) else list(node)
+    copy[path[0]] = replaced(node[path[0]], path[1:], value)
+    return copy
+
+
+@pytest.mark.parametrize("name", [name for name in TELLINGS if name != "aiperf CSV"])
+def test_whatever_stands_in_any_field_is_read_or_refused_with_a_reason(name: str) -> None:
+    """Never a traceback, and never a figure that is no finite number above zero."""
+    taken = 0
+    for path in leaves(TELLINGS[name]()):
+        for junk in JUNK:
+            data = replaced(TELLINGS[name](), path, junk)
+            content = Content("r.json", "", data, "0" * 64)
+            try:
+                run = _reader(content).read(content)
+                found = accepted(run, Stated(concurrency=None))
+            except RackwrightError:
+                continue
+            taken += 1
+            for value in (found.concurrency, run.output_tok_s, run.tpot_ms, run.input_tokens, run.completed):
+                assert value is not None
+                assert 0 < value < math.inf
+    assert taken > 0, "a field that nobody reads may hold anything"

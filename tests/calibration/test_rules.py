@@ -158,6 +158,21 @@ def test_a_summary_of_stages(tmp_path: Path) -> None:
             results.aiperf(is_complete=False, incomplete_reason="stalled"),
             "must be a run that ended by itself",
         ),
+        (
+            results.aiperf(
+                input_config={
+                    "phases": [
+                        {
+                            "name": "profiling",
+                            "type": "concurrency",
+                            "concurrency": 32,
+                            "concurrency_ramp": {"duration": 60},
+                        }
+                    ]
+                }
+            ),
+            "must not be set",
+        ),
         (results.aiperf(pooled_spec_decode_acceptance_histogram={"1": 2}), "without speculative decoding"),
         (
             results.aiperf(input_config={"phases": [{"name": "profiling", "type": "fixed_schedule"}]}),

@@ -223,7 +223,7 @@ def _entry(taken: Sequence[tuple[Accepted, Facts]], catalog: Catalog, by: str) -
         "id": _entry_id(facts),
         "kind": "calibration",
         "name": f"{facts['model']} {facts['precision']} on {facts['hardware']}, {facts['engine']} "
-        f"{facts['engine_version']}: {len(points)} measured",
+        f"{facts['engine_version']}: {len(points)} run{'' if len(points) == 1 else 's'}",
         "dated": max(str(f["date"]) for _, f in taken),
         "sources": sources,
         "hardware": facts["hardware"],

@@ -11,6 +11,8 @@ from rackwright.errors import Problem
 from rackwright.yamlio import dotted_path, printable, quoted
 
 Path_ = tuple[str | int, ...]
+MOST = 1e15
+"""No count, rate or time of a run comes near."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,11 @@ class Fields:
                 return None
         return node
 
-    def number(self, *path: str | int, least: float = 0.0) -> float:
-        """The number at ``path``, above ``least`` or, where that is 0, at least 0; NaN after a problem."""
-        value = self.at(*path)
+    def number(self, *path: str | int) -> float:
+        """The number at ``path``; NaN after a problem."""
         found = self.optional(*path)
-        if value is None:
+        if self.at(*path) is None:
             self.problem(path, "must be given", "nothing")
-        elif found is not None and (found < least or (least and found == least)):
-            self.problem(path, f"must be above {least:g}", quoted(value))
-            return math.nan
         return math.nan if found is None else found
 
     def positive(self, *path: str | int) -> float:
@@ -109,7 +107,7 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.problem(path, "must be a number", quoted(value))
             return None
-        if not 0 <= value < 1e15:
+        if not 0 <= value < MOST:
             self.problem(path, "must be a finite number, not negative", quoted(value))
             return None
         return float(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.calibration.measurement import Content, Fields, Measurement
+from rackwright.calibration.measurement import MOST, Content, Fields, Measurement
 from rackwright.errors import InputErrors, Problem
 
 NAME = "aiperf JSON"
@@ -17,6 +17,9 @@ SHAPE = "profile_export_aiperf.json: request_throughput with unit and avg, input
 WHY = "it is what the estimate is compared with"
 MS = {"ms": 1.0, "sec": 1000.0, "s": 1000.0, "us": 1e-3, "ns": 1e-6}
 TOKENS_PER_SECOND = {"tokens/sec": 1.0, "tokens/s": 1.0}
+RAMPS = (
+    "concurrency_ramp", "rate_ramp", "rate_series", "concurrency_ramp_duration", "request_rate_ramp_duration",
+)  # fmt: skip
 REQUESTS_PER_SECOND = {"requests/sec": 1.0, "requests/s": 1.0}
 
 
@@ -53,7 +56,7 @@ def read(content: Content) -> Measurement:
         rate=rate,
         warmup=warmup,
         pooled=kind == "several",
-        against=tuple(_against(content, fields, kind)),
+        against=tuple(_against(content, fields, kind, _ramp(phase))),
     )
     if fields.problems:
         raise InputErrors(fields.problems)
@@ -92,8 +95,13 @@ def _load(phase: dict[str, Any] | None) -> tuple[str, float | None, float | None
     return kind, None if rate else _number(phase.get("concurrency")), rate
 
 
+def _ramp(phase: dict[str, Any] | None) -> str:
+    """The option that changes the load during the run; empty where none does."""
+    return next((name for name in RAMPS if phase is not None and phase.get(name)), "")
+
+
 def _number(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < MOST
     return float(value) if known else None
 
 
@@ -105,8 +113,18 @@ def _model(fields: Fields) -> str:
     )
 
 
-def _against(content: Content, fields: Fields, kind: str) -> list[Problem]:
+def _against(content: Content, fields: Fields, kind: str, ramp: str) -> list[Problem]:
     problems = []
+    if ramp:
+        problems.append(
+            Problem(
+                f"{content.where} input_config {ramp}",
+                "must not be set",
+                "a ramp in the requests that count",
+                "the load changed all along; its means stand for no load",
+                "ramp up in the warm-up phase, or not at all",
+            )
+        )
     stopped = fields.at("was_cancelled") is True
     if stopped or fields.at("is_complete") is False:
         problems.append(

@@ -18,9 +18,9 @@ NAME = "rackwright run"
 SHAPE = '"schema": "rackwright/run/1"'
 SCHEMA = "rackwright/run/1"
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=0)]
-Many = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, lt=1e15, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=0, lt=10**12)]
+Many = Annotated[int, Field(ge=1, lt=10**12)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
