@@ -74,7 +74,7 @@ def gpu_lost(state: HostState, rng: random.Random, args: Args) -> None:
 
 @fault(
     "gpu-missing", "gpu",
-    "gpu-count nvlink-links nvlink-topology "
+    "gpu-count gpu-clocks nvlink-links nvlink-topology "
     "gpu-temperature~full gpu-memory-temperature~full thermal-delta~full",
     touches="gpus", alone=True, args=GPU,
 )  # fmt: skip
