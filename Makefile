@@ -19,7 +19,7 @@ demo: $(STAMP) ## size, render, raise a simulated rack, run the preflight, write
 
 test: $(STAMP) ## linters, types, import contracts, then all tests
 	@$(MAKE) --no-print-directory lint types imports
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(STAMP) ## ruff: format and rules
 	$(VENV)/bin/ruff format --check -q .

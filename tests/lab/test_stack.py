@@ -74,12 +74,7 @@ def test_killed_at_three_moments_the_next_up_converges(cluster: Cluster) -> None
 
 def created(cluster: Cluster) -> int:
     """Objects of the plan that the API server has, counted where that is cheap."""
-    manager = "rackwright"
-    patched = [
-        n
-        for n in cluster.api.items("/api/v1/nodes")
-        if any(f["manager"] == manager for f in n["metadata"].get("managedFields", []))
-    ]
+    patched = cluster.api.items("/api/v1/nodes?labelSelector=rackwright.dev/pool")
     pools = cluster.api.items("/apis/nv-ipam.nvidia.com/v1alpha1/cidrpools")
     networks = cluster.api.items("/apis/mellanox.com/v1alpha1/hostdevicenetworks")
     rest = 30 * cluster.api.exists(f"/apis/apps/v1/namespaces/{cluster.namespace}/deployments")
@@ -181,13 +176,15 @@ def test_a_changed_flag_rolls_its_deployment_alone_and_keeps_the_capacity(
     assert shown == {group: "update", record: "update"}
     process, least = cluster.start_up(), 99
     deadline = time.monotonic() + ROLLOUT_TIMEOUT_S
-    while time.monotonic() < deadline and (process.poll() is None or not rolled(cluster, before)):
-        ready_groups = Counter(p["metadata"]["labels"][GROUP] for p in cluster.engine_pods() if ready(p))
+    pods = cluster.engine_pods()
+    while time.monotonic() < deadline and (process.poll() is None or not rolled(pods, before)):
+        time.sleep(0.1)
+        pods = cluster.engine_pods()
+        ready_groups = Counter(p["metadata"]["labels"][GROUP] for p in pods if ready(p))
         whole = sum(count == deployment.layout.nodes_per_replica for count in ready_groups.values())
         least = min(least, whole)
-        time.sleep(0.1)
     assert process.poll() == 0, process.stdout.read() if process.stdout else ""
-    assert rolled(cluster, before)
+    assert rolled(pods, before)
     assert least >= layout_kept(deployment) == restart.kept
     after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.pods()}
     kept = {name for name, uid in after.items() if before.get(name) == uid}
@@ -208,8 +205,7 @@ def with_flag(cluster: Cluster) -> Any:
     return type(cluster.plan).model_validate(data)
 
 
-def rolled(cluster: Cluster, before: dict[str, str]) -> bool:
-    pods = cluster.engine_pods()
+def rolled(pods: list[dict[str, Any]], before: dict[str, str]) -> bool:
     old = [p for p in pods if before.get(p["metadata"]["name"]) == p["metadata"]["uid"]]
     return len(pods) == 82 and not old and all(ready(p) for p in pods)
 

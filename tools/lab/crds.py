@@ -21,6 +21,7 @@ from tools.engine.families import LWS_FAMILY
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "shared" / "crds" / "crd-schemas.json.gz"
 GUARDED = (".k8s.io", ".kubernetes.io")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CLUSTER_WIDE = {"ClusterPolicy", "NicClusterPolicy", "HostDeviceNetwork", "NVIDIADriver", "NicNodePolicy"}
 
 
@@ -70,7 +71,7 @@ def kinds(plan: Plan) -> list[Wanted]:
 
 def _module_definitions() -> Iterable[dict[str, Any]]:
     for path in sorted((directory_of(LWS_FAMILY) / "crds").glob("*.yaml")):
-        yield from (d for d in yaml.safe_load_all(path.read_text(encoding="utf-8")) if d)
+        yield from (d for d in yaml.load_all(path.read_text(encoding="utf-8"), _LOADER) if d)
 
 
 def _from_table(wanted: Wanted, table: Mapping[str, Any]) -> Source | None:

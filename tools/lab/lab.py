@@ -41,6 +41,7 @@ class Lab:
     origins: dict[str, str] = field(default_factory=dict)
     identity: str = ""
     ports: dict[str, int] = field(default_factory=dict)
+    _api: Api | None = field(default=None, init=False, repr=False)
 
     @property
     def kubeconfig(self) -> Path:
@@ -51,7 +52,9 @@ class Lab:
         return Pki(self.directory / "pki")
 
     def api(self) -> Api:
-        return from_kubeconfig(self.kubeconfig)
+        if self._api is None:
+            self._api = from_kubeconfig(self.kubeconfig)
+        return self._api
 
     @classmethod
     def open(cls, directory: Path, say: Say = lambda _: None) -> Lab:
