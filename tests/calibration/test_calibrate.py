@@ -17,6 +17,7 @@ from rackwright.sizing import constants, limits
 from rackwright.sizing.check import check
 from rackwright.sizing.drift import problems as drift_problems
 from rackwright.sizing.estimate import Point, Shape, estimate
+from rackwright.sizing.joint import plan_of, services_of
 from rackwright.sizing.layout import shape_of
 from rackwright.sizing.size import size, stand_of
 from rackwright.workload import load_workload
@@ -361,3 +362,33 @@ def test_estimate_uses_it_too(calibrate: Calibrate, own: Path, rackwright: Calla
     assert after["output_tok_s_total"] == pytest.approx(0.9 * before["output_tok_s_total"], rel=1e-3)
     assert (after["calibration"], after["evidence"]) == (ID, "measured")
     assert "calibration" not in before
+
+
+def test_each_service_of_a_site_has_its_own_calibration_and_its_own_drift(
+    calibrate: Calibrate, own: Path
+) -> None:
+    """The campus serves three models; one of them was measured on its machines, at half of the estimate."""
+    workload = load_workload(REPOSITORY / "inventory" / "campus" / "workload.yaml")
+    plan = plan_of(workload, load_catalog())
+    index, deployment = next(
+        (i, d) for i, d in enumerate(plan.deployments) if plan.pool(d.pool).accelerator == "h200-sxm"
+    )
+    shape = shape_of(
+        stand_of(services_of(plan.workload)[index], load_catalog()), deployment.layout.tensor_parallel, 1
+    )
+    data = scaled(0.5, deployment.estimate.concurrency, shape)
+    data["under_test"] |= {
+        "gpus": shape.gpus, "tensor_parallel": shape.tp, "model": shape.model.id,
+        "precision": shape.quantisation, "kv_cache": "fp8" if shape.kv_bits == 8 else "bf16",
+    }  # fmt: skip
+    assert calibrate(data, options=()).returncode == 0
+    now = plan_of(workload, fresh(own))
+    said = [d.estimate.calibration is not None for d in now.deployments]
+    assert [i for i, has in enumerate(said) if has] == [index]
+    steps = [e.path for e in now.explanations if e.path.endswith("estimate.calibration")]
+    assert steps == [f"deployments[{index}].estimate.calibration"]
+    found = check(plan, fresh(own))
+    assert [p.where for p in found] == [
+        f"deployments[{index}].estimate.calibration", f"deployments[{index}].estimate.output_tok_s",
+    ]  # fmt: skip
+    assert check(now, fresh(own)) == []

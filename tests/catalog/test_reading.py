@@ -46,7 +46,7 @@ def broken(tmp_path: Path, text: str) -> str:
 
 def test_an_entry_of_unknown_kind(tmp_path: Path) -> None:
     message = broken(tmp_path, "id: x\nkind: acelerator\nname: X\n")
-    kinds = "accelerator, cabinet, engine, machine, model, platform, prices, scenario, switch"
+    kinds = "accelerator, cabinet, calibration, engine, machine, model, platform, prices, scenario, switch"
     assert f'must have a kind of {kinds} (did you mean "accelerator"?) · found "acelerator"' in message
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rackwright.catalog import load_catalog
 from rackwright.errors import Infeasible, InputErrors
 from rackwright.plan import NotApplicable, Plan, load_plan
+from rackwright.sizing.joint import plan_of
 from rackwright.sizing.size import size
 from rackwright.workload import Workload, load_workload
 from tests.golden import REPOSITORY, assert_golden
@@ -22,7 +23,7 @@ EXAMPLES = ("campus", "dev-1k", "h200-10k", "roce-100k")
 
 
 def example(name: str) -> Plan:
-    return size(load_workload(REPOSITORY / "inventory" / name / "workload.yaml"), CATALOG)
+    return plan_of(load_workload(REPOSITORY / "inventory" / name / "workload.yaml"), CATALOG)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
