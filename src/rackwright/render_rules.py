@@ -16,6 +16,7 @@ from rackwright.engines import matrix
 from rackwright.engines.registry import matrix_of, scrape_labels
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Plan
+from rackwright.sizing.devices import DEVICES
 
 Object = Mapping[str, Any]
 Severity = Literal["error", "warn"]
@@ -401,9 +402,12 @@ def _linked(objects: Sequence[Object]) -> Iterator[Finding]:
             yield _error("reference-exists", problem)
 
 
+_ACCELERATORS = frozenset(device.resource for device in DEVICES.values())
+
+
 def _takes_gpus(pod: Pod) -> bool:
     return any(
-        name.partition("/")[2] == "gpu" or name.startswith("nvidia.com/mig-")
+        name in _ACCELERATORS or name.startswith("nvidia.com/mig-")
         for _, container in pod.containers
         for name in (container.get("resources") or {}).get("limits") or {}
     )

@@ -99,7 +99,16 @@ class TestData:
             assert names == sorted(names), key
 
     def test_versions_are_in_order(self) -> None:
-        assert versions("vllm") == ("0.20.2", "0.27.1", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
+        assert versions("vllm") == (
+            "0.20.2",
+            "0.23.0",
+            "0.27.1",
+            "0.29.0",
+            "0.30.0",
+            "0.31.0",
+            "0.32.0",
+            "0.33.0",
+        )
 
     def test_unknown_version_names_the_known_ones(self) -> None:
         with pytest.raises(InputErrors, match=r"vllm 0\.33\.0"):
@@ -247,7 +256,7 @@ class TestArgs:
         (problem,) = check("--enable-chunked-prefill false")
         assert "leave --enable-chunked-prefill out" in problem.successor_or_hint
 
-    @pytest.mark.parametrize("version", ["0.20.2", "0.27.1"])
+    @pytest.mark.parametrize("version", ["0.20.2", "0.23.0", "0.27.1"])
     def test_disable_log_requests_is_refused(self, version: str) -> None:
         (problem,) = check("--disable-log-requests", version)
         assert (problem.kind, problem.severity) == ("unknown-flag", "error")

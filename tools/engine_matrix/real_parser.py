@@ -33,6 +33,7 @@ Lines = list[list[str]]
 
 def of_plans(paths: Sequence[str]) -> Iterator[tuple[str, str, Lines]]:
     """(engine, version, command lines) of every deployment in plans."""
+    from rackwright.engines.registry import matrix_of
     from rackwright.plan import load_plan
 
     for path in paths:
@@ -43,7 +44,7 @@ def of_plans(paths: Sequence[str]) -> Iterator[tuple[str, str, Lines]]:
                 for variable, value in FILLED.items():
                     words = [word.replace(variable, value) for word in words]
                 lines.append(words)
-            yield deployment.engine.name, deployment.engine.version, lines
+            yield matrix_of(deployment.engine.name), deployment.engine.version, lines
 
 
 def refused(engine: str, version: str, lines: Lines, work: Path) -> list[str]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rackwright.catalog import EngineEntry
-from rackwright.engines import launch, llama_cpp, sglang, tgi, vllm
+from rackwright.engines import launch, llama_cpp, sglang, tgi, vllm, vllm_ascend, vllm_rocm
 from rackwright.engines.launcher import Launcher
 from rackwright.errors import Problem
 from rackwright.plan.deployments import EngineRole
 
-LAUNCHERS: Mapping[str, Launcher] = {"llama.cpp": llama_cpp, "sglang": sglang, "tgi": tgi, "vllm": vllm}
+LAUNCHERS: Mapping[str, Launcher] = {
+    "llama.cpp": llama_cpp,
+    "sglang": sglang,
+    "tgi": tgi,
+    "vllm": vllm,
+    "vllm-ascend": vllm_ascend,
+    "vllm-rocm": vllm_rocm,
+}
 """By the id of the engine's catalog entry."""
 
 

@@ -97,9 +97,9 @@ RULES: tuple[ChoiceRule, ...] = (
     ChoiceRule(
         "rocm",
         "accelerators of AMD",
-        ("vllm-rocm", "sglang-rocm", "llama.cpp", "tgi", "transformers", "ollama", "lm-studio"),
+        ("vllm-rocm", "sglang", "llama.cpp", "tgi", "transformers", "ollama", "lm-studio"),
         "only",
-        "an image built for CUDA does not start on ROCm",
+        "vLLM has an image of its own for ROCm; what has none does not start there",
         GUIDE,
         lambda case: case.vendor == "amd",
     ),
@@ -133,7 +133,7 @@ RULES: tuple[ChoiceRule, ...] = (
     ChoiceRule(
         "mixture",
         "a mixture of experts, DeepSeek above all",
-        ("sglang", "sglang-rocm"),
+        ("sglang",),
         "prefer",
         "first choice for mixtures of experts",
         GUIDE,
@@ -142,7 +142,7 @@ RULES: tuple[ChoiceRule, ...] = (
     ChoiceRule(
         "default",
         "a decoder-only model",
-        ("vllm", "vllm-rocm", "sglang", "sglang-rocm"),
+        ("vllm", "vllm-rocm", "sglang"),
         "prefer",
         "the default for decoder-only models, with the API of OpenAI",
         GUIDE,

@@ -21,7 +21,7 @@ from rackwright.plan.expectations import (
     StorageExpectation,
 )
 from rackwright.plan.fabric import Fabric
-from rackwright.sizing import rates
+from rackwright.sizing import devices, rates
 from rackwright.workload import Workload
 
 DRIVER_MIN = "560"
@@ -97,7 +97,9 @@ def expectation(
         response_max_s=RESPONSE_MAX_S,
         uniform=UNIFORM,
         outlier_max=rates.OUTLIER_MAX,
-        gpu=_gpu(machine, accelerator, driver, LAUNCHERS[engine].TRAITS.processes),
+        gpu=_gpu(machine, accelerator, driver, LAUNCHERS[engine].TRAITS.processes)
+        if accelerator.vendor == "nvidia"
+        else devices.unread(machine, accelerator),
         nvlink=_nvlink(workload, machine, accelerator),
         rdma=_rdma(machine, fabric),
         os=_os(workload, machine, accelerator, fabric, image),

@@ -42,6 +42,8 @@ TOTAL_CUTOFF_MS = 60_000.0
 """Requests that take longer in all are cut off (deployment checklist)."""
 PCIE_TP_MAX = 2
 """Tensor parallelism over PCIe beyond two cards does not pay (hardware-selection guide)."""
+MESHES = frozenset({"xgmi", "hccs", "ub"})
+"""Links of other vendors that join all accelerators of a node."""
 PIPELINES = (1, 2, 4, 8)
 MOST_NODES = 4096
 """Nodes of one plan: as many as a workload may name, and half of what a rail addresses."""
@@ -121,14 +123,21 @@ def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
 
 
 def joined(stand: Stand) -> bool:
-    """Whether nodes can share a replica: a fabric joins them and the engine spans nodes."""
-    return stand.workload.hardware.fabric != "none" and spans(stand.engine) == "nodes"
+    """Whether nodes can share a replica: a fabric joins them and the engine spans nodes.
+
+    RDMA between nodes is planned for NVIDIA's accelerators only.
+    """
+    able = spans(stand.engine) == "nodes" and stand.accelerator.vendor == "nvidia"
+    return stand.workload.hardware.fabric != "none" and able
 
 
 def widest(stand: Stand) -> int:
     """The most GPUs that tensor parallelism may join on one node."""
     if spans(stand.engine) == "gpu":
         return 1
+    link = stand.accelerator.link
+    if link is not None and link.kind in MESHES:
+        return min(stand.gpus, link.domain)
     return stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
 
 
@@ -414,7 +423,7 @@ def _no_division(stand: Stand) -> InputErrors:
         fit = [str(t) for t in range(1, widest(stand) + 1) if _divides(stand, t)]
         why = (
             "tensor parallelism stays inside a node"
-            if stand.accelerator.nvlink and spans(stand.engine) != "gpu"
+            if (stand.accelerator.nvlink or widest(stand) > PCIE_TP_MAX) and spans(stand.engine) != "gpu"
             else f"{stand.engine.id} is planned on one GPU a replica"
             if spans(stand.engine) == "gpu"
             else f"tensor parallelism over PCIe beyond {PCIE_TP_MAX} cards does not pay"

@@ -35,6 +35,7 @@ def problems(  # noqa: PLR0917 - the entries that a workload names
         yield from _cache(workload, engine)
     if machine is not None:
         yield from _machine(machine, engine, prices, catalog)
+        yield from _image(workload, machine, engine, catalog)
 
 
 def _rules(
@@ -46,7 +47,8 @@ def _rules(
     left = [e.id for e in engine_choice.allowed(case, catalog.engines.values())]
     startable = [name for name in left if catalog.engines[name].launchable]
     for rule in engine_choice.barring(engine.id, case):
-        if rule.id in _SAID_BETTER:
+        said = rule.id in _SAID_BETTER and (card is None or card.vendor not in engine.vendors)
+        if said or rule.id == "gguf":  # by the check of the machine, and by that of the precision
             continue
         fits = listing([name for name in rule.engines if name in left] or list(rule.engines))
         never = rule.kind == "never"
@@ -62,8 +64,8 @@ def _rules(
         )
 
 
-_SAID_BETTER = frozenset({"ascend", "rocm", "apple", "gguf"})
-"""Rules that the check of the machine, or of the precision, says better."""
+_SAID_BETTER = frozenset({"ascend", "rocm", "apple"})
+"""Rules that the check of the machine says better, where the engine's entry lacks the vendor."""
 
 
 def _cache(workload: Workload, engine: EngineEntry) -> Iterator[Problem]:
@@ -96,6 +98,24 @@ def _precision(
         "the engine would not start with these weights",
         ", or ".join(ways) or "choose another model",
     )
+
+
+def _image(
+    workload: Workload, machine: Machine, engine: EngineEntry | None, catalog: Catalog
+) -> Iterator[Problem]:
+    """Images for other accelerators than NVIDIA's: there is one a vendor, and no digest of any is known."""
+    card = catalog.accelerator_of(machine)
+    if engine is None or card.vendor == "nvidia" or card.vendor not in engine.vendors:
+        return
+    if workload.overrides.image_digest is None:
+        yield Problem(
+            "overrides.image_digest",
+            f"must be given for {engine.id} on {card.name}",
+            "nothing",
+            f"the image for {card.vendor} is another than the catalog's; its digest is not known, and none "
+            "is made up",
+            f"look up the digest that your registry serves for {engine.repository} and set it",
+        )
 
 
 def _machine(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from rackwright.catalog import Catalog, Machine, Quantisation
+from rackwright.catalog import Accelerator, Catalog, Machine, Quantisation
 from rackwright.engines import monitoring
 from rackwright.engines.registry import LAUNCHERS
 from rackwright.fabric import addressing, infiniband, nccl, qos, switching
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.services import Observability, Route, Rule, Scaling, WeightVolume
+from rackwright.sizing.devices import device_of
 from rackwright.workload import FabricChoice, Workload
 
 GIB = 2.0**30
@@ -120,13 +121,13 @@ def scaling(
     )
 
 
-def observability(rules: dict[str, tuple[Rule, ...]], temperature_max_c: float) -> Observability:
-    """Scrape every 5 s; rules of the engines and of the GPUs under them."""
+def observability(rules: dict[str, tuple[Rule, ...]], accelerator: Accelerator) -> Observability:
+    """Scrape every 5 s; rules of the engines and of the GPUs under them, where DCGM reads those."""
     return Observability(
         scrape_s=SCRAPE_S,
         scrape_timeout_s=SCRAPE_S - 1,
         deployment_rules=rules,
-        node_rules=_node_rules(temperature_max_c),
+        node_rules=_node_rules(accelerator.temperature_max.value) if accelerator.vendor == "nvidia" else (),
     )
 
 
@@ -167,10 +168,14 @@ def _node_rules(temperature_max_c: float) -> tuple[Rule, ...]:
     )
 
 
-def platform(workload: Workload, catalog: Catalog, *, multi_node: bool) -> Platform:
-    """Operators that the plan's objects need, and the one owner of the driver."""
+def platform(workload: Workload, catalog: Catalog, accelerator: Accelerator, *, multi_node: bool) -> Platform:
+    """Operators that the plan's objects need, and the one owner of the driver.
+
+    Where no operator of the platform brings the vendor's driver, it is the host's.
+    """
     entry = catalog.platforms["kubernetes"]
-    names = ["gpu-operator"]
+    operator = device_of(accelerator).operator
+    names = [operator] if operator else []
     names += ["network-operator"] if workload.hardware.fabric != "none" else []
     names += ["leaderworkerset"] if multi_node else []
     names += ["keda", "prometheus-operator", "gateway"]
@@ -182,8 +187,8 @@ def platform(workload: Workload, catalog: Catalog, *, multi_node: bool) -> Platf
     )
     return Platform(
         namespace=workload.name,
-        driver_owner=workload.hardware.driver_owner,
-        driver_version=entry.driver,
+        driver_owner=workload.hardware.driver_owner if operator else "host",
+        driver_version=entry.driver if operator else f"the host's, of {accelerator.vendor}",
         kernel_module="open",
         mig_strategy="none",
         operators=operators if workload.site.target == "kubernetes" else (),

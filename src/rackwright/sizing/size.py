@@ -40,6 +40,7 @@ from rackwright.plan.fabric import Fabric
 from rackwright.sizing import cautions as warnings
 from rackwright.sizing import constants, nodes, plannable, pricing, services
 from rackwright.sizing.cost import Costing, cost, costing
+from rackwright.sizing.devices import device_of
 from rackwright.sizing.expectations import expectation
 from rackwright.sizing.explain import Facts, explanations
 from rackwright.sizing.layout import (
@@ -60,7 +61,6 @@ PLACEHOLDER = "sha256:" + "0" * 64
 """Stands where no digest is known; no registry can serve it, so that nothing unpinned runs."""
 POOL_LABEL = "rackwright.dev/pool"
 TIER_LABEL = "rackwright.dev/tier"
-GPU_TAINT = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ def size(workload: Workload, catalog: Catalog) -> Plan:
     platform = services.platform(
         workload,
         catalog,
+        stand.accelerator,
         multi_node=deployment.layout.nodes_per_replica > 1,
     )
     sized = _sized(decided, catalog, costs, deployment)
@@ -417,8 +418,9 @@ def _pool(decided: Decided) -> Pool:
         nvme_bytes_per_node=int(machine.nvme_count.value * machine.nvme_each.value * 1e9),
         idle_w_per_node=machine.idle.value,
         full_load_w_per_node=machine.full_load.value,
+        gpu_resource=device_of(accelerator).resource,
         labels={POOL_LABEL: machine.pool, TIER_LABEL: "hot"},
-        taints=(Taint(key=GPU_TAINT, value="present"),),
+        taints=(Taint(key=device_of(accelerator).taint, value="present"),),
         nodes=tuple(
             Node(
                 name=name,
@@ -598,7 +600,7 @@ def _observability(decided: Decided, deployment: Deployment) -> Observability:
         tpot_p50_ms=deployment.slo.tpot_p50_ms,
         max_num_seqs=deployment.limits.max_num_seqs,
     )
-    return services.observability({deployment.name: rules}, decided.stand.accelerator.temperature_max.value)
+    return services.observability({deployment.name: rules}, decided.stand.accelerator)
 
 
 def _expectation(decided: Decided, driver: str) -> HostExpectation:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rackwright.sizing.cautions.base import CHECKLIST, GUIDE, INFRASTRUCTURE, Finding, Rule, Severity, Sized
+from rackwright.sizing.devices import device_of
 from rackwright.sizing.estimate import GIB
+from rackwright.sizing.layout import MESHES
 
 HOUSEHOLD_W = 1800
 """Full-load power from which a household circuit has nothing in hand: 2.3 kW / 1.2, rounded down."""
@@ -20,13 +22,30 @@ CORES_PER_GPU = 2
 def pcie_tensor_parallel(s: Sized) -> Finding | None:
     """Tensor parallelism over PCIe beyond two cards does not pay."""
     shape = s.chosen.candidate.shape
-    if s.stand.accelerator.nvlink is not None or shape.tp <= 2:
+    link = s.stand.accelerator.interconnect
+    if shape.tp <= 2 or (link is not None and (link.kind == "nvlink" or link.kind in MESHES)):
         return None
     return (
         "refuse",
         f"Tensor parallelism of {shape.tp} over PCIe: the all-reduces eat what the cards add.",
         "TP 2 over PCIe is the most that pays",
         GUIDE + ", pitfalls",
+    )
+
+
+def accelerator_unread(s: Sized) -> Finding | None:
+    """Health of other vendors' accelerators is neither checked nor alerted on."""
+    card = s.stand.accelerator
+    if card.vendor == "nvidia":
+        return None
+    device = device_of(card)
+    return (
+        "warn",
+        f"The preflight reads nvidia-smi and the alerts read DCGM: of {card.name} only the engine is "
+        f"watched. Prove the hosts with {device.tool}; their driver and the device plugin that advertises "
+        f"{device.resource} are installed by somebody else.",
+        "what checks and exporters read",
+        CHECKLIST + ", hardware",
     )
 
 
@@ -202,4 +221,5 @@ RULES: tuple[Rule, ...] = (
     household_power,
     ecc_off_as_shipped,
     nic_names,
+    accelerator_unread,
 )
