@@ -14,6 +14,7 @@ from rackwright.catalog import load_catalog
 from rackwright.engines import matrix, monitoring, registry
 from rackwright.engines.launcher import GpuMemory
 from rackwright.engines.registry import LAUNCHERS
+from rackwright.hosts import decide
 from rackwright.plan import Plan, load_plan
 from rackwright.sizing.check import check
 from rackwright.sizing.search import plan_of
@@ -67,11 +68,16 @@ def test_the_pinned_version_takes_every_word(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_rendered_objects_keep_every_rule(case: str, tmp_path: Path) -> None:
     plan = planned(case)
-    rendered = render(plan, tmp_path / "out")
-    assert [str(f) for f in rendered.findings if f.severity == "error"] == []
     said = plan.as_dict()
     parts = [{name: d[name] for name in PARTS} for d in said["deployments"]]
     assert_golden(GOLDEN / case / "plan-part.yaml", dump_yaml({"deployments": parts}))
+    if plan.sites[0].target == "hosts":
+        (host,) = decide(plan)
+        (start,) = (f for f in host.files if f.path.startswith("run/") and "-blue." in f.path)
+        assert_golden(GOLDEN / case / "start.sh", start.content)
+        return
+    rendered = render(plan, tmp_path / "out")
+    assert [str(f) for f in rendered.findings if f.severity == "error"] == []
     kept = [path for path in sorted((tmp_path / "out").rglob("*.yaml")) if phase(path) in PHASES]
     kept = [path for path in kept if not path.name.endswith("-nodes.yaml")]
     assert len(kept) >= 5

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.engines import vllm_ascend
+from rackwright.engines.upgrade import of_plan, versions_of
 from rackwright.errors import InputErrors
 from rackwright.plan.base import NotApplicable
 from rackwright.sizing.search import plan_of
@@ -93,3 +94,22 @@ def test_the_older_vllm_of_ascend_is_told_only_what_it_knows() -> None:
     assert "--shutdown-timeout=60" in args
     assert "max-num-queued-reqs" not in vllm_ascend.OWNED.owners
     assert planned("vllm-ascend").deployments[0].memory.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2
+
+
+def test_a_change_of_vllm_is_told_for_a_plan_on_rocm() -> None:
+    """Of what the plan is started with, 0.27.1 lacks the limit of waiting requests."""
+    plan = planned("vllm-rocm")
+    assert versions_of(plan, "vllm", "0.27.1", "0.33.0") == ("0.33.0", "0.27.1")
+    flags = [item.subject for item in of_plan(plan, "vllm", "0.33.0", "0.27.1") if item.kind == "flag"]
+    assert flags == ["--max-num-queued-reqs"]
+
+
+def test_a_mac_is_no_node_of_a_cluster() -> None:
+    case = "llama.cpp-mac"
+    with pytest.raises(InputErrors) as caught:
+        plan_of(changed(case, site__target="kubernetes"), CATALOG)
+    assert [p.where for p in caught.value.problems] == ["site.target"]
+    plan = planned(case)
+    assert (plan.pools[0].gpu_resource, plan.pools[0].taints) == ("", ())
+    assert {c.id for c in plan.cautions if c.severity == "refuse"} == set()
+    assert "engine-image-unpinned" not in {c.id for c in plan.cautions}

@@ -26,6 +26,7 @@ from rackwright.engines.matrix_data import (
     successors,
 )
 from rackwright.engines.promql import check_promql
+from rackwright.engines.registry import matrix_of
 from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.plan import Deployment, Plan
 
@@ -107,9 +108,9 @@ def versions_of(plan: Plan, engine: str, one: str, two: str) -> tuple[str, str]:
     """
     load_matrix(engine, one)
     load_matrix(engine, two)
-    run = sorted({each.engine.version for each in plan.deployments if each.engine.name == engine})
+    run = sorted({each.engine.version for each in plan.deployments if matrix_of(each.engine.name) == engine})
     if not run:
-        others = sorted({each.engine.name for each in plan.deployments})
+        others = sorted({matrix_of(each.engine.name) for each in plan.deployments})
         raise InputErrors(
             Problem(
                 "deployments",
@@ -136,14 +137,14 @@ def of_plan(plan: Plan, engine: str, old: str, new: str) -> list[Effected]:
     """Everything of ``plan``, which runs ``old``, that ``new`` refuses, ignores or no longer exports."""
     found: list[Effected] = []
     for place, deployment in enumerate(plan.deployments):
-        if deployment.engine.name == engine:
+        if matrix_of(deployment.engine.name) == engine:
             found += _of_roles(deployment, f"deployments.{place}.engine.roles", old, new)
             found += _of_queries(plan, deployment, old, new)
     return found
 
 
 def _of_roles(deployment: Deployment, where: str, old: str, new: str) -> Iterator[Effected]:
-    engine = deployment.engine.name
+    engine = matrix_of(deployment.engine.name)
     said: set[tuple[str, str]] = set()
     for place, role in enumerate(deployment.engine.roles):
         words = [_filled(word) for word in role.args]
@@ -174,7 +175,7 @@ def _filled(word: str) -> str:
 
 
 def _of_queries(plan: Plan, deployment: Deployment, old: str, new: str) -> Iterator[Effected]:
-    engine = deployment.engine.name
+    engine = matrix_of(deployment.engine.name)
     rules = plan.observability.deployment_rules.get(deployment.name, ()) if plan.observability else ()
     recorded = {rule.record for rule in rules if rule.record}
     queries: list[tuple[Kind, str, str]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from rackwright.engines.registry import LAUNCHERS
@@ -165,4 +166,5 @@ def _native(on: Standing, deployment: Deployment, slot: Slot) -> list[str]:
 def program(family: Family, deployment: Deployment) -> str:
     """Where the engine's program stands on a host that runs it natively."""
     engine = deployment.engine
-    return f"{family.programs}/{engine.name}-{engine.version}/bin/{engine.roles[0].command[0]}"
+    name = PurePosixPath(engine.roles[0].command[0]).name
+    return f"{family.programs}/{engine.name}-{engine.version}/bin/{name}"

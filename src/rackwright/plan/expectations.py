@@ -37,7 +37,7 @@ class GpuExpectation(Section):
     ``diag_level``: the level of DCGM's diagnostics, 1 (seconds) to 3 (half an hour).
     """
 
-    vendor: Literal["nvidia", "amd", "huawei"] = "nvidia"
+    vendor: Literal["nvidia", "amd", "apple", "huawei", "intel"] = "nvidia"
     count: int
     product: str
     pci_ids: Words | NA

@@ -8,6 +8,7 @@ from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, Prices
 from rackwright.engines.registry import LAUNCHERS, loads
 from rackwright.errors import Problem, listing
 from rackwright.sizing import engine_choice
+from rackwright.sizing.devices import device_of
 from rackwright.workload import Workload
 
 
@@ -106,6 +107,16 @@ def _image(
     """Images for other accelerators than NVIDIA's: there is one a vendor, and no digest of any is known."""
     card = catalog.accelerator_of(machine)
     if engine is None or card.vendor == "nvidia" or card.vendor not in engine.vendors:
+        return
+    if not device_of(card).resource:
+        if workload.site.target == "kubernetes":
+            yield Problem(
+                "site.target",
+                f"must be hosts for {card.name}",
+                '"kubernetes"',
+                "no cluster runs its pods on such machines",
+                "set site.target: hosts",
+            )
         return
     if workload.overrides.image_digest is None:
         yield Problem(

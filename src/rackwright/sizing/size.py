@@ -404,7 +404,7 @@ def _site(decided: Decided) -> Site:
 def _pool(decided: Decided) -> Pool:
     machine, accelerator = decided.stand.machine, decided.stand.accelerator
     spares = decided.stand.workload.hardware.spares
-    names = decided.placed.names
+    names, device = decided.placed.names, device_of(accelerator)
     first_spare = len(names) - spares
     return Pool(
         name=machine.pool,
@@ -418,9 +418,9 @@ def _pool(decided: Decided) -> Pool:
         nvme_bytes_per_node=int(machine.nvme_count.value * machine.nvme_each.value * 1e9),
         idle_w_per_node=machine.idle.value,
         full_load_w_per_node=machine.full_load.value,
-        gpu_resource=device_of(accelerator).resource,
+        gpu_resource=device.resource,
         labels={POOL_LABEL: machine.pool, TIER_LABEL: "hot"},
-        taints=(Taint(key=device_of(accelerator).taint, value="present"),),
+        taints=(Taint(key=device.taint, value="present"),) if device.taint else (),
         nodes=tuple(
             Node(
                 name=name,

@@ -42,8 +42,12 @@ def accelerator_unread(s: Sized) -> Finding | None:
     return (
         "warn",
         f"The preflight reads nvidia-smi and the alerts read DCGM: of {card.name} only the engine is "
-        f"watched. Prove the hosts with {device.tool}; their driver and the device plugin that advertises "
-        f"{device.resource} are installed by somebody else.",
+        f"watched. Prove the hosts with {device.tool}"
+        + (
+            f"; driver and device plugin, which advertises {device.resource}, are somebody else's."
+            if s.workload.site.target == "kubernetes"
+            else "."
+        ),
         "what checks and exporters read",
         CHECKLIST + ", hardware",
     )
@@ -53,7 +57,8 @@ def host_memory_small(s: Sized) -> Finding | None:
     """The pods of a node ask for more memory than it has."""
     pods = max(1, s.stand.gpus // s.chosen.candidate.shape.tp)
     asked, has = s.pod_memory_gib * pods, s.stand.machine.memory.value
-    if asked <= has * 0.9:
+    unified = not has  # the accelerator's memory is the host's: red line 1 counts it
+    if unified or asked <= has * 0.9:
         return None
     return (
         "refuse",

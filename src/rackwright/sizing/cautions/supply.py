@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from rackwright.sizing.cautions.base import Finding, Rule, Sized
+from rackwright.sizing.devices import device_of
 
 
 def engine_image_unpinned(s: Sized) -> Finding | None:
     """The digest of the engine's image is not known to the catalog."""
-    if s.image_pinned:
-        return None
+    if s.image_pinned or not device_of(s.stand.accelerator).resource:
+        return None  # machines without a cluster run a program, not an image
     tag = s.traits.tag.format(version=s.stand.engine.version)
     return (
         "warn",
