@@ -109,3 +109,10 @@ def test_shares_of_memory_leave_room_for_the_driver() -> None:
     held = GpuMemory(total=140.4, weights=78.3, kv=38.8, activations=1.5, context=2.0)
     assert held.static_share == 0.846
     assert held.kv_share == 0.645
+
+
+def test_the_page_of_engines_names_what_plans_start() -> None:
+    text = (REPOSITORY / "docs" / "engines.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
+    told = {name.strip(" `"): version.strip() for name, version in rows}
+    assert told == {engine: CATALOG.engines[engine].version for engine in LAUNCHERS}
