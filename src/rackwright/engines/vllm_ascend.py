@@ -15,17 +15,16 @@ from rackwright.engines.launcher import Serve, Value
 from rackwright.plan.deployments import EngineRole
 
 NAMES = vllm.NAMES
+YOUNGER = frozenset({"max-num-active-seqs", "max-num-queued-reqs", "max-num-queued-tokens"})
+"""Flags that the current vLLM has and this version does not."""
 OWNED = replace(
     vllm.OWNED,
-    owners={
-        name: owner for name, owner in vllm.OWNED.owners.items() if not name.startswith("max-num-queued")
-    },
+    owners={name: owner for name, owner in vllm.OWNED.owners.items() if name not in YOUNGER},
 )
 TRAITS = replace(
     vllm.TRAITS, spans="node", loads=("bf16", "int8"), fp8_cache=False, processes=("VLLM::", "vllm")
 )
-ABSENT = ("--max-num-queued-reqs",)
-"""What the current vLLM is told and this one does not know."""
+ABSENT = tuple(f"--{name}" for name in sorted(YOUNGER))
 
 
 def words(flags: Mapping[str, Value]) -> tuple[str, ...]:
