@@ -23,7 +23,7 @@ BASE: dict[str, Any] = {
 
 
 @cache
-def _sized() -> Plan:
+def sized() -> Plan:
     return plan_of(Workload.model_validate(BASE), load_catalog())
 
 
@@ -72,7 +72,7 @@ def few(base: Plan, nodes: int) -> Plan:
 @cache
 def small(os: str = "sonic") -> Plan:
     """Two nodes, two rails."""
-    return with_fabric(few(_sized(), 2), switch_os=os, rails=2)
+    return with_fabric(few(sized(), 2), switch_os=os, rails=2)
 
 
 def rendered(of: Plan) -> tuple[Topology, dict[str, str]]:

@@ -176,7 +176,7 @@ def _as_planned(place: str, source: str, text: str, expected: str, fabric: Topol
 
 
 def _value(text: str) -> str:
-    return text if text != "{}" else "present"
+    return {"{}": "present", "": "nothing"}.get(text, text)
 
 
 def _differs(place: str, source: str, key: str, setting: Setting | None, *, wanted: str) -> Problem:
