@@ -48,7 +48,7 @@ def test_both_ends_agree_for_any_profile(choice: dict[str, object], nodes: int) 
 def test_ends_of_two_profiles_disagree_without_asking_a_plan(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
-    """Hosts of one profile, switches of another: found exactly where the profiles differ in what both have."""
+    """Hosts of one profile, switches of another: found exactly where the two differ in what both have."""
     same = {"switch_os": one["switch_os"], "rails": one["rails"]}
     left, hosts = rendered(with_fabric(few(sized(), 2), **one))
     right, switches = rendered(with_fabric(few(sized(), 2), **{**other, **same}))

@@ -146,6 +146,8 @@ def _settings(place: str, text: str, source: str, fabric: Topology) -> Settings:
         header = cables.HEADER if place == cables.CABLES else cables.PORTS
         key = "cable" if place == cables.CABLES else "interface"
         return cables.settings(text, source, header, key)
+    if place.startswith("kubernetes/"):
+        return kubernetes.settings(text, source)
     return lines(text)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from rackwright.errors import Problem
+from rackwright.fabric.leaves import Settings, tree, unreadable
 from rackwright.fabric.topology import Topology
 from rackwright.plan import Qos
 from rackwright.plan.links import interface
@@ -37,6 +38,25 @@ def check(path: str, text: str, fabric: Topology, problems: list[Problem]) -> st
         elif kind == "CIDRPool":
             problems += _pool(path, content, fabric)
     return "kubernetes"
+
+
+def settings(text: str, source: str) -> Settings:
+    """Every field of every object, by its kind and name.
+
+    Raises:
+        InputErrors: it is no YAML, or holds something else than objects.
+    """
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise unreadable(source, "YAML", str(error).replace("\n", " ")) from None
+    found: Settings = {}
+    for content in documents:
+        if not isinstance(content, dict):
+            raise unreadable(source, "Kubernetes objects", type(content).__name__)
+        name = f"{content.get('kind')} {_get(content, 'metadata', 'name')}"
+        found |= {f"{name} {path}": setting for path, setting in tree(content).items()}
+    return found
 
 
 def _template(path: str, content: Mapping[str, Any], fabric: Topology) -> Iterator[Problem]:

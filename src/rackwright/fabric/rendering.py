@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rackwright.errors import CannotRun, InputErrors, Problem
-from rackwright.fabric import cables, hosts, infiniband
+from rackwright.fabric import cables, hosts, infiniband, networks
 from rackwright.fabric.switches import OS
 from rackwright.fabric.switching import unknown_os
 from rackwright.fabric.topology import Topology, topology
@@ -48,6 +48,7 @@ def render(plan: Plan) -> tuple[Topology, dict[str, str]]:
         found |= infiniband.files(fabric)
     found |= dict(hosts.files(fabric))
     found |= dict(cables.port_tables(fabric))
+    found |= networks.files(fabric)
     return fabric, found
 
 
@@ -79,7 +80,7 @@ def write(files: Mapping[str, str], directory: Path) -> list[str]:
             target.chmod(PRIVATE)  # netplan refuses to be quiet about anything wider
     if not directory.is_dir():
         return []
-    places = ("switches", "nodes", "pools", "racks", "infiniband")
+    places = ("switches", "nodes", "pools", "racks", "infiniband", "kubernetes")
     return sorted(
         str(p.relative_to(directory))
         for place in places
