@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 
 from rackwright.catalog import load_catalog
+from rackwright.cli.cmd_search import command as search_command
+from rackwright.cli.cmd_size import command as size_command
 from rackwright.errors import InputErrors
 from rackwright.sizing.check import check
 from rackwright.sizing.engine_choice import RULES, Case, allowed, barring, case_of, rank, reason, verdict
@@ -154,3 +159,29 @@ def test_a_workload_without_the_younger_fields_keeps_its_digest() -> None:
 def test_size_needs_a_named_engine() -> None:
     with pytest.raises(InputErrors, match="engine"):
         size(workload(engine="auto"), CATALOG)
+
+
+AUTO = """\
+schema: rackwright/workload/v1
+name: any
+users: {dau: 5000}
+model: {id: deepseek-v3}
+engine: auto
+slo: {ttft_p95: 1 s, tpot_p50: 50 ms}
+search: {machines: [hgx-h200-8]}
+"""
+
+
+def test_commands_print_the_engines_that_were_compared(tmp_path: Path) -> None:
+    file = tmp_path / "workload.yaml"
+    file.write_text(AUTO, encoding="utf-8")
+    done = CliRunner().invoke(search_command, [str(file)])
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.output.splitlines() if line.startswith("hgx-h200-8 ")]
+    assert {row[2] for row in rows} == {"sglang", "vllm"}
+    assert "precision engine" in done.output
+    done = CliRunner().invoke(search_command, [str(file), "--engine", "sglang"])
+    assert "precision nodes" in " ".join(done.output.split())
+    done = CliRunner().invoke(size_command, [str(file)])
+    assert "is best by tco; the guides would take" in done.output
+    assert "then hgx-h200-8 fp8 with" in done.output

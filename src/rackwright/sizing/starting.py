@@ -64,6 +64,7 @@ users:
   # sessions_per_day: 20    # of a user; from a log: rackwright trace LOG.csv --users {answers.users}
 model:
   id: {answers.model}
+# engine: auto              # searched by its objective; left out, vllm
 slo:
   ttft_p95: 1 s             # time to first token
   tpot_p50: 50 ms           # time a token after it
