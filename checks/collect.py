@@ -35,6 +35,7 @@ VARIABLES: Mapping[str, str] = {
     "RW_NTP": "os.ntp",
     "RW_NAMES": "os.names",
     "RW_DIAG_LEVEL": "gpu.diag_level",
+    "RW_GPUS": "gpu.count",
     "RW_NETDEVS": "rdma.ports",
     "RW_GPU_VENDOR": "gpu.vendor",
 }

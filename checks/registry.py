@@ -39,6 +39,7 @@ class Command:
         cap_bytes: output beyond it is cut and the capture says so; no file it writes may grow larger either.
         ok_rcs: exit statuses that mean the tool did its work.
         variables: plan values it reads as environment variables (``RW_MODEL_DIR``), quoted by the collector.
+        paired: it runs on two hosts at once, as server and as client; the collector's script leaves it out.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Command:
     cap_bytes: int = 2_000_000
     ok_rcs: tuple[int, ...] = (0,)
     variables: tuple[str, ...] = ()
+    paired: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Check:
     ids: tuple[str, ...] = ()
     """Line ids of the source checklist that it covers."""
     fix: Fix | None = None
+    active: str = ""
+    """What the check does to a host beyond reading; never made unless its tier is asked for."""
 
 
 class RegistryError(Exception):
@@ -127,12 +131,13 @@ def check(
     scope: Scope = Scope.HOST,
     ids: Sequence[str] = (),
     fix: Fix | None = None,
+    active: str = "",
 ) -> Callable[[Judge], Judge]:
     """Register the decorated judge; its docstring is the check's *why*.
 
     Raises:
-        RegistryError: a field is missing, the id is not ``<area>-<word>``, or stands twice, or one command
-            key is declared with two texts.
+        RegistryError: a field is missing, the id is not ``<area>-<word>``, or stands twice, one command
+            key is declared with two texts, or an active check does not say what it does.
     """
 
     def register(judge: Judge) -> Judge:
@@ -144,6 +149,8 @@ def check(
             raise RegistryError(f"check {id}: an id is <area>-<word>, lower case")
         if fix is not None and not (fix.safe or fix.reboot):
             raise RegistryError(f"check {id}: a fix has commands, before and inverse, or needs a reboot")
+        if (tier > 0) is not bool(active):
+            raise RegistryError(f"check {id}: tier 0 only reads; later tiers say what they do to a host")
         if id in CHECKS:
             raise RegistryError(f"check {id}: registered twice")
         for command in commands:
@@ -168,6 +175,7 @@ def check(
             area=id.partition("-")[0],
             ids=tuple(ids),
             fix=fix,
+            active=active,
         )
         return judge
 

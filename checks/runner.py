@@ -18,6 +18,7 @@ from checks.capture import Capture
 from checks.collect import Script, build, commands_of, variables_for
 from checks.fleet import collect_all
 from checks.journal import NAME, Journal, Recovered, kept, unwritten
+from checks.pairs import exchange
 from checks.registry import Check, Scope, expectation
 from rackwright.errors import CannotRun, Problem, listing, nearest
 from rackwright.inventory import Host, Inventory
@@ -163,7 +164,7 @@ def scripts(plan: Plan, inventory: Inventory, checks: Sequence[Check]) -> list[t
     for host in inventory.hosts:
         if host.pool not in made:
             wanted = plan.expectations.get(host.pool)
-            commands = commands_of(item for item in checks if _asked(item, wanted))
+            commands = [c for c in commands_of(i for i in checks if _asked(i, wanted)) if not c.paired]
             made[host.pool] = build(commands, variables_for(commands, wanted))
         jobs.append((host, made[host.pool]))
     return jobs
@@ -303,9 +304,16 @@ class _Run:
         if self.on_tier:
             self.on_tier(tier, [h.name for h in hosts])
         per_host = [item for item in checks if item.scope is Scope.HOST]
+        together = [item for item in per_host if needs_pair(item)]
+        alone = [item for item in per_host if not needs_pair(item)]
         for capture in self._collect(hosts, checks, tier):
-            self._host(capture, per_host, tier)
+            self._host(capture, alone, tier, settled=not together)
             self._stop_unwritten()
+        if together:
+            reached = [h for h in hosts if h.name not in self.unreachable]
+            for capture in self._exchange(reached, together, tier):
+                self._host(capture, together, tier)
+                self._stop_unwritten()
         for item in checks:
             if item.scope is not Scope.HOST:
                 subjects = self.bench.subjects(item.scope)
@@ -344,9 +352,23 @@ class _Run:
         jobs = [job for job in scripts(self.plan, self.inventory, checks) if job[0].name in wanted]
         yield from collect_all(Network(settings), jobs, forks=self.options.forks)
 
-    def _host(self, capture: Capture, checks: Sequence[Check], tier: int) -> None:
-        if capture.host in self.captures and self.options.results_dir and not capture.problem:
-            before = read_capture(self.options.results_dir / "captures", capture.host)
+    def _exchange(self, hosts: Sequence[Host], checks: Sequence[Check], tier: int) -> Iterator[Capture]:
+        """What hosts found of each other; a host that does not answer any more is none that has an answer."""
+        if self.options.captures is not None:
+            yield from (read_capture(self.options.captures, host.name) for host in hosts)
+            return
+        deadline = self.options.deadline_s or DEADLINES.get(tier, 60.0)
+        network = Network(replace(self.options.network, deadline_s=deadline))
+        commands = [c for c in commands_of(checks) if c.paired]
+        yield from exchange(
+            network, self.plan, hosts, commands, forks=self.options.forks, deadline_s=deadline
+        )
+
+    def _host(self, capture: Capture, checks: Sequence[Check], tier: int, *, settled: bool = True) -> None:
+        if capture.host in self.captures and not capture.problem:
+            before = self.captures[capture.host]
+            if self.options.results_dir:
+                before = read_capture(self.options.results_dir / "captures", capture.host)
             capture = capture.model_copy(update={"outputs": {**before.outputs, **capture.outputs}})
         if self.options.results_dir and self.options.captures is None:
             directory = self.options.results_dir / "captures"
@@ -363,21 +385,18 @@ class _Run:
         view.keep_only(self.shared[view.pool])
         self.captures[capture.host] = view.capture
         self._add(mine)
-        self._save(lambda: self.journal.host(capture.host, tier, capture.problem))
-        if self.on_host:
+        if settled or capture.problem:
+            self._save(lambda: self.journal.host(capture.host, tier, capture.problem))
+        if self.on_host and (settled or capture.problem):
             self.on_host(capture, mine)
 
     def _prune(self, tier: int, later: int) -> None:
         """A host with a critical finding is not put under load."""
-        bad = {
-            r.subject
-            for r in self.found
-            if r.scope == "host" and r.blocking and r.severity is Severity.CRITICAL
-        }
+        bad = critical(self.found)
         for host in self.inventory.hosts:
             if host.name in bad and host.name not in self.unreachable and host.name not in self.pruned:
                 self.pruned[host.name] = later
-                self.notes.append(f"{host.name}: a critical finding in tier {tier}; later tiers were not run")
+                self.notes.append(f"{host.name}: {not_loaded(bad[host.name], tier)}")
 
     def _add(self, results: Sequence[Result]) -> None:
         self.found += results
@@ -410,6 +429,25 @@ class _Run:
             reason=self.options.reason,
             results=tuple(self.found),
         )
+
+
+def needs_pair(item: Check) -> bool:
+    """Whether a check is made by two hosts at once."""
+    return any(command.paired for command in item.commands)
+
+
+def critical(results: Iterable[Result]) -> dict[str, list[str]]:
+    """Host to the critical checks for which it must not be put under load."""
+    bad: dict[str, list[str]] = {}
+    for r in results:
+        if r.scope == "host" and r.blocking and r.severity is Severity.CRITICAL:
+            bad.setdefault(r.subject, []).append(r.check)
+    return bad
+
+
+def not_loaded(found: Sequence[str], tier: int) -> str:
+    """Why later tiers were not run on a host."""
+    return f"a critical finding in tier {tier} ({listing(sorted(found), 4)}); later tiers were not run"
 
 
 class InterruptedRunError(Exception):

@@ -17,6 +17,7 @@ from checks.parsers import parse
 from checks.registry import Check, Command
 from checks.view import HostView
 from rackwright.plan import HostExpectation, Plan
+from tests.checks import build_active
 
 GPUS = 8
 ADDRESSES = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")
@@ -563,6 +564,7 @@ BUILDERS: dict[str, Any] = {
     "edac": edac,
     "nvme-links": nvme_links,
     "container-runtimes": runtimes,
+    **build_active.BUILDERS,
 }
 """Which command's output a mapping of builder arguments in a recording makes."""
 

@@ -243,7 +243,7 @@ def test_a_host_with_a_critical_finding_is_left_out_of_later_tiers(tmp_path: Pat
         ("x-late", "gpu-01"),
     ]
     assert results.not_measured == {"gpu-02": 1}
-    assert results.notes == ("gpu-02: a critical finding in tier 0; later tiers were not run",)
+    assert results.notes == ("gpu-02: a critical finding in tier 0 (x-early); later tiers were not run",)
 
 
 REGISTRY: Mapping[str, Check] = {

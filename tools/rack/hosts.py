@@ -222,6 +222,7 @@ def _write_tools(directory: Path, state: HostState, tools: Iterable[str]) -> Non
     outputs: dict[str, str] = {CSV_TABLE: csv_table(state), APPS_TABLE: apps_table(state)}
     for tool, found in by_tool.items():
         scripts[tool] = _shim(tool, found, outputs, state)
+    scripts |= emit.programs(state)
     scripts["sudo"] = _SUDO if state.login.sudo else _NO_SUDO
     scripts["id"] = _ID
     scripts["tee"] = _TEE

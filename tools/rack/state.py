@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from rackwright.plan import Fabric, HostExpectation, Node, NotApplicable, Plan, Pool
 from rackwright.plan.expectations import RdmaPort
+from tools.rack.active import Active, active
 from tools.rack.products import GPU_PRODUCTS, GpuProduct
 from tools.rack.settings import Settings, settings
 
@@ -263,6 +264,9 @@ class HostState:
     services: dict[str, str]
     fabric_manager_version: str
     settings: Settings
+    active: Active
+    diag_level: int
+    """Of DCGM's tests that the plan asks for; 0: none."""
     tool_faults: list[ToolFault] = field(default_factory=list)
     kernel_log: list[tuple[float, str]] = field(default_factory=list)
     journal: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
@@ -374,6 +378,8 @@ def build_host(
         services=_services(expected),
         fabric_manager_version=driver,
         settings=settings(expected, driver),
+        active=active(expected),
+        diag_level=planned(expected.gpu.diag_level, 0),
     )
     taken = {p.pci_address for p in state.ports}
     state.gpus = [_gpu(i, expected, load, rng, taken) for i in range(expected.gpu.count)]

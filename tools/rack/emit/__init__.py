@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tools.rack.emit import bmc, fabric, health, nvidia, pci, settings, storage, system
+from tools.rack.emit import active, bmc, fabric, health, nvidia, pci, settings, storage, system
 from tools.rack.emit.core import Link, Recording, Tree
 from tools.rack.state import HostState
 
-__all__ = ["Link", "Recording", "Tree", "files", "recordings"]
+__all__ = ["Link", "Recording", "Tree", "files", "programs", "recordings"]
 
 
 def recordings(state: HostState) -> list[Recording]:
     found: list[Recording] = []
-    for module in (nvidia, fabric, pci, bmc, storage, system, health, settings):
+    for module in (nvidia, fabric, pci, bmc, storage, system, health, settings, active):
         found.extend(module.recordings(state))
     return found
 
@@ -21,3 +21,8 @@ def files(state: HostState) -> Tree:
     for module in (nvidia, fabric, pci, system, health, settings):
         tree |= module.files(state)
     return tree
+
+
+def programs(state: HostState) -> dict[str, str]:
+    """Tools that are programs of their own, not recordings: name to text."""
+    return active.scripts(state)

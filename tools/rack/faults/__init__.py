@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from tools.rack.faults import fabric, gpu, health, login, settings, system
+from tools.rack.faults import active, fabric, gpu, health, login, settings, system
 from tools.rack.faults.base import FAULTS, Fault, Find
 from tools.rack.rack import FaultSpec
 from tools.rack.state import HostState
 
 __all__ = ["FAULTS", "Fault", "Find", "apply_all", "draw"]
 
-_MODULES = (fabric, gpu, health, login, settings, system)
+_MODULES = (active, fabric, gpu, health, login, settings, system)
 """Importing them is the registration."""
+_SHOWN = [name for name, known in FAULTS.items() if known.area != "active"]
+"""Those that a collection which only reads can find."""
 
 
 def apply_all(state: HostState, specs: Iterable[FaultSpec], *, seed: int) -> None:
@@ -37,7 +39,7 @@ def draw(
     """
     rng = random.Random(seed)
     chosen: list[FaultSpec] = []
-    names = [n for n in (among or FAULTS) if FAULTS[n].finds]
+    names = [n for n in (among or _SHOWN) if FAULTS[n].finds]
     for _ in range(200 * count):
         if len(chosen) == count:
             break

@@ -1,0 +1,1 @@
+"""Programs that run on hosts, sent as text: they import nothing but Python's own library."""
