@@ -151,6 +151,24 @@ def test_without_a_directory_of_one_s_own(rackwright: Callable[..., Ran], tmp_pa
     )
 
 
+def test_the_directory_after_the_command_or_in_the_environment(
+    rackwright: Callable[..., Ran], tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(results.written(tmp_path, "r.json", results.run()))
+    assert rackwright("calibrate", run, "--catalog", str(own)).returncode == 0
+    file = own / "calibrations" / f"{ID}.yaml"
+    first = file.read_text(encoding="utf-8")
+    file.unlink()
+    _loaded.cache_clear()
+    monkeypatch.setenv("RACKWRIGHT_CATALOG", str(own))
+    assert rackwright("calibrate", run).returncode == 0
+    assert file.read_text(encoding="utf-8") == first
+    _loaded.cache_clear()
+    missing = rackwright("calibrate", run, "--catalog", str(tmp_path / "none"))
+    assert missing.returncode == 2
+    assert "must be a directory of catalog entries · found nothing there" in missing.stderr
+
+
 def test_runs_of_two_kinds_are_not_one_calibration(calibrate: Calibrate) -> None:
     other = results.run()
     other["under_test"]["engine_version"] = "0.32.0"

@@ -14,7 +14,7 @@ import click
 from rackwright.calibration.entry import Made, made
 from rackwright.calibration.reading import measurements
 from rackwright.calibration.rules import Stated
-from rackwright.catalog import VARIABLE, Catalog, load_catalog
+from rackwright.catalog import VARIABLE, Catalog, load_catalog, using
 from rackwright.cli.messages import visible
 from rackwright.errors import CannotRun, InputErrors, Problem
 from rackwright.files import say, write_whole
@@ -30,11 +30,18 @@ TOKENS = click.FloatRange(min=1)
 @click.command(
     name="calibrate",
     help=__doc__,
-    epilog="One entry is written into calibrations/ of your own catalog directory (--catalog DIR before "
-    "the command, or RACKWRIGHT_CATALOG). Options say what a result does not; they hold for every RESULT. "
+    epilog="One entry is written into calibrations/ of your own catalog directory (the first of --catalog "
+    "and RACKWRIGHT_CATALOG). Options say what a result does not; they hold for every RESULT. "
     "Exit status: 0 written, 2 a result or an option is wrong.",
 )
 @click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--catalog",
+    "directories",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Your own catalog directory; as rackwright --catalog and RACKWRIGHT_CATALOG.",
+)
 @click.option("--hardware", help="Accelerator or machine of the catalog.")
 @click.option("--gpus", type=COUNT, help="GPUs of all replicas that served the run.")
 @click.option("--tp", type=COUNT, help="Tensor parallelism of a replica.")
@@ -59,6 +66,7 @@ TOKENS = click.FloatRange(min=1)
 @click.option("--json", "as_json", is_flag=True, help="The entry's path and factors as JSON.")
 def command(  # noqa: PLR0917 - an option each
     results: tuple[Path, ...],
+    directories: tuple[Path, ...],
     given: float | None,
     answer: float | None,
     concurrency: float | None,
@@ -66,6 +74,8 @@ def command(  # noqa: PLR0917 - an option each
     as_json: bool,
     **options: Any,
 ) -> None:
+    if directories:
+        click.get_current_context().with_resource(using(directories))
     target = _directory()
     catalog = load_catalog()
     runs = measurements(results)

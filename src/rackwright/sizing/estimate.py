@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from rackwright.sizing import decode, queueing
 from rackwright.sizing.arithmetic import touched
@@ -151,14 +152,19 @@ def corrected(shape: Shape, point: Point, evidence: Evidence, kind: str = CLOSED
 
     Only loads of a fixed number of clients are calibrated: plans are sized for those.
     """
-    low, high = interval(kind, evidence)
     found = shape.calibration
     if found is None or kind != CLOSED:
-        return Correction(1.0, 1.0, 1.0, low, high, measured=False, distance=_NOWHERE)
+        return _uncorrected(kind, evidence)
     place = Place(
         shape.tp, shape.pp, shape.dp, point.input_tokens, point.output_tokens, max(point.concurrency, 1.0)
     )
-    return correction(found, place, low, high)
+    return correction(found, place, *interval(kind, evidence))
+
+
+@cache
+def _uncorrected(kind: str, evidence: Evidence) -> Correction:
+    low, high = interval(kind, evidence)
+    return Correction(1.0, 1.0, 1.0, low, high, measured=False, distance=_NOWHERE)
 
 
 def answer(case: Case, table: Table | None = None) -> Answer:
