@@ -58,8 +58,13 @@ def exclusive_domain(plan: Plan, deployment: Deployment) -> str | None:
 
 
 def replicas_kept(deployment: Deployment) -> int:
-    """Replicas that keep serving at every moment of a rollout."""
-    return max(0, deployment.layout.replicas - deployment.rollout.max_unavailable)
+    """Replicas that keep serving at every moment of a rollout.
+
+    Of replicas on several nodes one is always out: LeaderWorkerSet takes its surge group away when one group
+    is left to be replaced, not when that one serves (v0.9.0, ``wantReplicas``: n − 1 more for n unready).
+    """
+    out = max(deployment.rollout.max_unavailable, int(deployment.layout.nodes_per_replica > 1))
+    return max(0, deployment.layout.replicas - out)
 
 
 def rollout_timeout_s(deployment: Deployment) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rackwright.cli import group
+from rackwright.placement import replicas_kept
 from rackwright.plan import load_plan, save_plan
 from stacks.comparison import compare
 from tests.golden import REPOSITORY
@@ -47,6 +48,16 @@ def test_a_flag_restarts_its_deployment_and_says_what_serves() -> None:
     assert restart.nodes == layout.replicas * layout.nodes_per_replica
     assert restart.kept == layout.replicas - old.deployments[0].rollout.max_unavailable
     assert all(path.startswith("spec.leaderWorkerTemplate.") for path in restart.why)
+
+
+def test_a_surge_keeps_all_replicas_of_one_node_and_all_but_one_of_several() -> None:
+    """The controller of groups takes its surge group away before the last group serves again."""
+    for plan, out in ((single(), 0), (multi(), 1)):
+        surging = changed(
+            plan, deployments__0__rollout__max_surge=1, deployments__0__rollout__max_unavailable=0
+        )
+        (deployment,) = surging.deployments
+        assert replicas_kept(deployment) == deployment.layout.replicas - out
 
 
 def test_a_budget_or_a_volume_restarts_nothing() -> None:
