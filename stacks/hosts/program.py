@@ -45,22 +45,28 @@ class HostFiles(dynamic.Resource, module="rackwright", name="Host"):
 
 def properties(found: HostSet, environment: HostsEnvironment) -> dict[str, Any]:
     """Inputs of one host's resource; secrets are marked as such."""
-    reached = environment.reached.get(found.host) or Host(found.host, found.host)
     key = "" if environment.api_key is None else environment.api_key
 
     def secrets(value: str) -> dict[str, str]:
         return {SECRETS: "".join(f"{name}={value}\n" for name in found.key_variables)}
 
     return {
-        "host": _reached(reached),
+        **plain_properties(found, environment.reached.get(found.host)),
+        "secret_files": pulumi.Output.secret(key).apply(secrets),
+        "sudo_password": pulumi.Output.secret(environment.sudo_password or ""),
+    }
+
+
+def plain_properties(found: HostSet, reached: Host | None = None) -> dict[str, Any]:
+    """What of the inputs is no secret."""
+    return {
+        "host": _reached(reached or Host(found.host, found.host)),
         "root": found.root,
         "deadline_s": found.deadline_s,
         "script": found.file("host.sh").content,
         "files": {file.path: file.content for file in found.files},
         "modes": {**{file.path: file.mode for file in found.files}, SECRETS: SECRET_MODE},
         "state": {**{replica.name: "serves" for replica in found.replicas}, "front": "serves"},
-        "secret_files": pulumi.Output.secret(key).apply(secrets),
-        "sudo_password": pulumi.Output.secret(environment.sudo_password or ""),
     }
 
 

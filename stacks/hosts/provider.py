@@ -9,10 +9,13 @@ a difference shows as the engine shows any other, line by line.
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from pulumi.dynamic import (
+    ConfigureRequest,
     CreateResult,
     DiffResult,
     ReadResult,
@@ -20,6 +23,7 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
+from rackwright.errors import RackwrightError
 from rackwright.hosts import unified
 from rackwright.hosts.model import release_id
 from rackwright.inventory import Host
@@ -35,6 +39,9 @@ class HostProvider(ResourceProvider):
     """Stateless: everything is in the properties, so that it is pickled by name and never changes."""
 
     serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:
+        _tell_plainly()
 
     def create(self, props: Props) -> CreateResult:
         _put_and_activate(props)
@@ -92,13 +99,31 @@ def _put_and_activate(props: Props) -> None:
 
 def _remote(props: Props) -> Remote:
     return Remote(
-        host=Host(**props["host"]),
+        host=_host(props["host"]),
         root=props["root"],
         script=props["script"],
         sudo_password=props.get("sudo_password") or "",
     )
 
 
+def _host(given: Mapping[str, Any]) -> Host:
+    """Numbers arrive as floats: the protocol knows no others."""
+    return Host(**{**given, **({"port": int(given["port"])} if "port" in given else {})})
+
+
 def _outs(props: Props) -> Props:
     """The inputs: after an activation they are what stands there."""
     return dict(props)
+
+
+def _tell_plainly() -> None:
+    """In the provider's own process, the SDK answers an error with its traceback; ours explain themselves."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name == "pulumi.dynamic.__main__":
+        setattr(main, "traceback", SimpleNamespace(format_exc=_told))  # noqa: B010 - private to the SDK
+
+
+def _told() -> str:
+    error = sys.exc_info()[1]
+    return str(error) if isinstance(error, RackwrightError) else traceback.format_exc()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pulumi
+from pulumi.runtime.config import is_config_secret
 
 from rackwright.errors import InputErrors, Problem, listing
 from rackwright.hosts import Settings
@@ -25,7 +26,7 @@ def environment(config: pulumi.Config, root: Path, plan: Plan) -> HostsEnvironme
         CannotRun: the inventory cannot be read.
     """
     named = config.get("inventory")
-    problems = list(_key_problems(config.get("apiKey")))
+    problems = [*_key_problems(config.get("apiKey")), *_exposed(config)]
     reached: dict[str, Host] = {}
     if named:
         inventory = load_inventory(root / named, plan=root / config.require("plan"))
@@ -67,6 +68,16 @@ def _key_problems(key: str | None) -> Iterator[Problem]:
         "engines on a network without a key answer anybody",
         "pulumi config set --secret rackwright:apiKey",
     )  # fmt: skip
+
+
+def _exposed(config: pulumi.Config) -> Iterator[Problem]:
+    for name in ("apiKey", "sudoPassword"):
+        if config.get(name) is not None and not is_config_secret(f"{config.name}:{name}"):
+            yield Problem(
+                f"rackwright:{name}", "must be set as a secret", "plain text",
+                "it would stand in the settings and in the stack's state for everybody to read",
+                f"pulumi config set --secret rackwright:{name}, with a new value",
+            )  # fmt: skip
 
 
 def _absent(plan: Plan, reached: dict[str, Host], inventory: str) -> Iterator[Problem]:

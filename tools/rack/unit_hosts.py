@@ -21,7 +21,45 @@ from tools.rack import farm, unit_shims
 from tools.rack.farm import Proc
 
 USER = "ops"
-TOOLS = ("systemctl", "journalctl", "docker", "sudo", "id", "nginx")
+TOOLS = ("systemctl", "journalctl", "docker")
+SHELL_TOOLS = {
+    "systemctl": """\
+for name; do :; done
+pid=/run/sim/$name.pid
+[ "$name" = nginx.service ] && pid=/run/nginx.pid
+case $1 in
+    is-active) [ -f "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null || exit 3; exit 0 ;;
+    show) cat "/run/sim/$name.restarts" 2>/dev/null || echo 0; exit 0 ;;
+    daemon-reload | reset-failed) [ "$SIM_ROOT" ] && exit 0; echo "Access denied" >&2; exit 1 ;;
+esac
+""",
+    "id": '[ "$SIM_ROOT" ] && echo 0 || echo 1000\n',
+    "nginx": """\
+[ "$SIM_ROOT" ] || { echo "nginx: permission denied" >&2; exit 1; }
+exec /usr/sbin/nginx "$@"
+""",
+    "sudo": """\
+given=
+while :; do
+    case $1 in
+        -S) IFS= read -r given; shift ;;
+        -p) shift 2 ;;
+        --) shift; break ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+if [ -f /run/sim/sudo-password ] && [ "$given" != "$(cat /run/sim/sudo-password)" ]; then
+    echo "sudo: a password is required" >&2
+    exit 1
+fi
+SIM_ROOT=1
+export SIM_ROOT
+exec "$@"
+""",
+}
+"""What a shell answers; the rest is left to ``unit_shims.py``, which takes a Python to start. ``sudo`` asks
+for a password where ``/run/sim/sudo-password`` holds one."""
 PROGRAMS = ("unshare", "nsenter", "ip", "curl", "nginx", "systemd-analyze", "openssl", "ssh-keygen")
 ETC = ("ld.so.cache", "ld.so.conf", "nsswitch.conf", "ssl", "localtime", "hosts")
 NGINX = """\
@@ -217,13 +255,12 @@ class UnitHosts:
         shims = at / "run" / "shims.py"
         shutil.copy(Path(unit_shims.__file__), shims)
         python = Path(sys.executable).resolve()
-        for name in TOOLS:
-            shim = at / "sbin" / name
-            shim.write_text(
-                f'#!/bin/sh\nexec {shlex.quote(str(python))} -S -E /run/shims.py {name} "$@"\n',
-                encoding="utf-8",
-            )
-            shim.chmod(0o755)
+        for name in {*TOOLS, *SHELL_TOOLS}:
+            text = "#!/bin/sh\n" + SHELL_TOOLS.get(name, "")
+            if name in TOOLS:
+                text += f'exec {shlex.quote(str(python))} -S -E /run/shims.py {name} "$@"\n'
+            (at / "sbin" / name).write_text(text, encoding="utf-8")
+            (at / "sbin" / name).chmod(0o755)
         _keygen(at / "ssh/key")
         shutil.copy(self.directory / "id_ed25519.pub", at / "ssh/authorized_keys")
         inside = 'nsenter --net=/run/net/ns -- /bin/sh -c "$SSH_ORIGINAL_COMMAND"'

@@ -1,9 +1,9 @@
-"""What stands on a simulated host in place of systemd, docker, an engine, sudo and the journal.
+"""What stands on a simulated host in place of systemd, docker, an engine and the journal.
 
 Run as ``python unit_shims.py TOOL ARGUMENTS``, with nothing but the standard library. Units are started from
 their own files, with systemd's splitting of words; an image is started as a small server that answers like an
-engine. ``/run/sim/faults`` holds lines ``MODE WORD``: an engine with WORD on its command line refuses to
-generate (``refuses``), ends at once (``ends``), or hangs (``hangs``).
+engine. ``/run/sim/faults`` holds lines ``MODE WORD``: an engine with WORD on its command line, or as its
+container's name, refuses to generate (``refuses``), ends at once (``ends``), or hangs (``hangs``).
 """
 
 from __future__ import annotations
@@ -136,20 +136,15 @@ def supervise(name: str) -> int:
 def systemctl(arguments: Sequence[str]) -> int:
     verb = arguments[0]
     name = arguments[-1]
-    known = {"start", "stop", "is-active", "show", "daemon-reload", "reset-failed", "reload-or-restart"}
-    if verb not in known:
+    if verb not in {"start", "stop", "reload-or-restart"}:
         print(f"simulated systemctl: no {verb}", file=sys.stderr)
         return 97
-    if verb not in {"is-active", "show"} and not os.environ.get("SIM_ROOT"):
+    if not os.environ.get("SIM_ROOT"):
         print("Access denied", file=sys.stderr)
         return 1
     if name.removesuffix(".service") == "nginx":
         return _nginx(verb)
     pid = _pid(RUN / f"{name}.pid")
-    if verb == "is-active":
-        return 0 if _alive(pid) else 3
-    if verb == "show":
-        print(_pid(RUN / f"{name}.restarts"))
     if verb == "start" and not _alive(pid):
         if not (UNITS / name).exists():
             print(f"Unit {name} not found.", file=sys.stderr)
@@ -170,8 +165,6 @@ def systemctl(arguments: Sequence[str]) -> int:
 
 def _nginx(verb: str) -> int:
     pid = _pid(Path("/run/nginx.pid"))
-    if verb == "is-active":
-        return 0 if _alive(pid) else 3
     if verb == "stop":
         if _alive(pid):
             os.kill(pid, signal.SIGTERM)
@@ -189,39 +182,6 @@ def journalctl(arguments: Sequence[str]) -> int:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     print("\n".join(lines[-15:]))
     return 0
-
-
-def sudo(arguments: Sequence[str]) -> int:
-    """Without a password, unless ``/run/sim/sudo-password`` holds one."""
-    options, rest = [], list(arguments)
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option == "--":
-            break
-        options.append(option)
-        if option == "-p":
-            rest.pop(0)
-    wanted = RUN / "sudo-password"
-    if wanted.exists():
-        given = b""
-        while "-S" in options and not given.endswith(b"\n") and (byte := os.read(0, 1)):
-            given += byte
-        if given.decode().rstrip("\n") != wanted.read_text(encoding="ascii").strip():
-            print("sudo: a password is required", file=sys.stderr)
-            return 1
-    return os.execvpe(rest[0], rest, {**os.environ, "SIM_ROOT": "1"})
-
-
-def id_(arguments: Sequence[str]) -> int:
-    print(0 if os.environ.get("SIM_ROOT") else 1000)
-    return 0 if list(arguments) == ["-u"] else 97
-
-
-def nginx(arguments: Sequence[str]) -> int:
-    if not os.environ.get("SIM_ROOT"):
-        print("nginx: permission denied", file=sys.stderr)
-        return 1
-    return os.execv("/usr/sbin/nginx", ["nginx", *arguments])
 
 
 # --- docker and an engine
@@ -271,7 +231,8 @@ def _run(arguments: list[str], images: list[str]) -> int:
     address, port, _ = options["--publish"][0].split(":")
     (RUN / f"{options['--name'][0]}.container").write_text(str(os.getpid()), encoding="ascii")
     (RUN / f"{options['--name'][0]}.argv").write_text(json.dumps([options, argv]), encoding="utf-8")
-    return engine(argv, env["VLLM_API_KEY"], address, int(port))
+    fault = _fault([*argv, *options["--name"]])
+    return engine(argv, env["VLLM_API_KEY"], address, int(port), fault)
 
 
 def _fault(argv: Sequence[str]) -> str:
@@ -283,9 +244,8 @@ def _fault(argv: Sequence[str]) -> str:
     return ""
 
 
-def engine(argv: Sequence[str], key: str, address: str, port: int) -> int:
+def engine(argv: Sequence[str], key: str, address: str, port: int, fault: str) -> int:
     """Answers like an engine: only with the key, and with the command line it was started with."""
-    fault = _fault(argv)
     if fault == "ends":
         print("RuntimeError: engine core initialization failed", file=sys.stderr)
         return 1
@@ -322,9 +282,6 @@ TOOLS = {
     "systemctl": systemctl,
     "journalctl": journalctl,
     "docker": docker,
-    "sudo": sudo,
-    "id": id_,
-    "nginx": nginx,
     "supervise": lambda arguments: supervise(arguments[0]),
 }
 
