@@ -278,6 +278,8 @@ def test_the_environment_needs_no_network_and_keeps_what_is_set(tmp_path: Path) 
     assert made["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
     assert made["PULUMI_SKIP_UPDATE_CHECK"] == "true"
     assert made["PATH"].split(os.pathsep)[0].endswith("tools/engine/bin")
+    paths = env.environment(tmp_path, {"PYTHONPATH": f"src:.:{tmp_path}"})["PYTHONPATH"]
+    assert paths == f"{REPOSITORY}:{Path.cwd()}/src:{Path.cwd()}:{tmp_path}"
     secret = env.environment(tmp_path, {"PULUMI_CONFIG_PASSPHRASE_FILE": "/run/secret"})
     assert "PULUMI_CONFIG_PASSPHRASE" not in secret
 

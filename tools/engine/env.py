@@ -32,7 +32,10 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     env.setdefault("RACKWRIGHT_PYTHON", sys.executable)
     # The host of dynamic providers starts in the program's folder, whose platform.py would hide Python's own.
     env.setdefault("PYTHONSAFEPATH", "1")
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parents[1]), env.get("PYTHONPATH", "")]))
+    given = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    env["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE.parents[1]), *(str(Path(entry).absolute()) for entry in given)]
+    )  # a relative entry would mean another folder there
     for name, value in _settings(home, env).items():
         env.setdefault(name, value)
     return env
