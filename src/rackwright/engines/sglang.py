@@ -95,8 +95,8 @@ OWNED = Owned(
         r"enable-metrics|enable-metrics-for-all-schedulers|skip-tokenizer-init|device|base-gpu-id|gpu-id-step"
         r"|is-embedding|skip-server-warmup|enable-memory-saver|tokenizer-metrics-.*": "probes, metrics or "
         "device assignment of the plan would no longer fit the engine",
-        r"enable-priority-scheduling|default-priority-value": "its series then come once more a priority: what "
-        "the plan sums would count each request twice",
+        r"enable-priority-scheduling|default-priority-value": "its series then come once more a priority: "
+        "what the plan sums would count each request twice",
         r"load-format|custom-weight-loader|download-dir|remote-instance-.*|delete-ckpt-after-loading": "the "
         "plan counts on the weights in its volume",
     },
