@@ -45,7 +45,7 @@ def test_render_then_check(place: Path) -> None:
     assert "cables     4 to hosts, 4 between switches" in said
     code, said = invoke("check", place / "out", "--plan", place / "plan.yaml")
     assert (code, "result     both ends agree" in said) == (0, True)
-    assert "cables     8 read at both ends" in said
+    assert "cables     8 of 8 read at both ends" in said
 
 
 def test_a_change_by_hand_is_exit_status_1(place: Path) -> None:
@@ -63,7 +63,28 @@ def test_one_end_alone_says_that_no_cable_was_proven(place: Path) -> None:
     file = place / "out" / "switches" / "leaf-g1-r0" / "config_db.json"
     code, said = invoke("check", file, "--plan", place / "plan.yaml")
     assert code == 0
-    assert "no cable was read at both ends" in said and "not given" in said
+    assert "result     as the plan gives it; 8 of 8 cables were not read at both ends" in said
+    assert "not given" in said
+
+
+def test_a_file_that_is_gone_from_a_rendered_directory_is_a_problem(place: Path) -> None:
+    invoke("render", place / "plan.yaml", "-o", place / "out")
+    (place / "out" / "switches" / "spine-1" / "config_db.json").unlink()
+    code, said = invoke("check", place / "out", "--plan", place / "plan.yaml")
+    assert code == 1
+    assert "switches/spine-1/config_db.json · must be there · found no such file" in said
+    assert "cables     4 of 8 read at both ends" in said
+
+
+def test_a_switch_of_another_name_or_not_readable_is_a_problem(place: Path) -> None:
+    invoke("render", place / "plan.yaml", "-o", place / "out")
+    text = (place / "out" / "switches" / "leaf-g1-r0" / "config_db.json").read_text()
+    (place / "a.json").write_text(text.replace("leaf-g1-r0", "leaf-g1-r7"))
+    code, said = invoke("check", place / "a.json", "--plan", place / "plan.yaml")
+    assert code == 1 and "a.json hostname · must be a switch of the plan" in said
+    (place / "a.json").write_text(text[:-20])
+    code, said = invoke("check", place / "a.json", "--plan", place / "plan.yaml")
+    assert code == 1 and "must be JSON" in said
 
 
 def test_nothing_of_the_fabric_is_exit_status_2(place: Path) -> None:
@@ -147,6 +168,15 @@ def test_an_inventory_of_another_cluster(place: Path) -> None:
     (place / "c.yaml").write_text(inventory(small(), linkType="Infiniband"))
     with pytest.raises(InputErrors, match="must be ethernet"):
         launch_kit.agree(launch_kit.read(place / "c.yaml"), small())
+
+
+def test_nics_of_another_maker_are_not_set_with_mlnx_qos() -> None:
+    from rackwright.fabric.rendering import render
+
+    assert small().fabric is not None
+    other = small().fabric.model_copy(update={"nic_vendor": "1dd8"})  # type: ignore[union-attr]
+    with pytest.raises(CannotRun, match='must be "15b3"'):
+        render(small().model_copy(update={"fabric": other}))
 
 
 def test_a_plan_without_a_fabric_or_switch_has_nothing_to_render() -> None:

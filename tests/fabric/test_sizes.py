@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rackwright.catalog import load_catalog
 from rackwright.errors import InputErrors
-from rackwright.fabric import addressing, qos
+from rackwright.fabric import addressing, checking, qos
 from rackwright.fabric.switching import switching
 from rackwright.plan import link_problems
 from tests.fabric.plans import choice_of, few, plan, rendered, sized, small, with_fabric
@@ -87,6 +87,24 @@ def test_every_port_has_one_cable_and_every_node_every_rail() -> None:
     assert len({s.asn for s in fabric.switches if s.role == "leaf"}) == 8 * fabric.switching.groups
     for host in fabric.hosts:
         assert [link.switch.rpartition("-r")[2] for link in host.links] == [str(r) for r in range(8)]
+
+
+def test_planes_of_a_fabric_too_large_for_one() -> None:
+    """260 nodes: eight planes. Leaves and spines of one rail only meet, and all of it agrees."""
+    base = sized()
+    pool = base.pools[0]
+    nodes = tuple(pool.nodes[0].model_copy(update={"name": f"h200-{n:03}"}) for n in range(260))
+    large = with_fabric(base.model_copy(update={"pools": (pool.model_copy(update={"nodes": nodes}),)}))
+    fabric, files = rendered(large)
+    assert (fabric.switching.planes, fabric.switching.spines) == (8, 8)
+    used = Counter((cable.b, cable.b_port) for cable in fabric.cables)
+    used.update((c.a, c.a_port) for c in fabric.cables if c.kind == "uplink")
+    assert set(used.values()) == {1}
+    for cable in fabric.cables:
+        if cable.kind == "uplink":
+            assert cable.a.endswith(f"-r{cable.rail}") and cable.b.startswith(f"spine-p{cable.rail}-")
+    result = checking.check(large, files)
+    assert (result.problems, result.cables) == ([], 260 * 8 + 72 * 32)
 
 
 def test_more_rails_than_nics() -> None:

@@ -98,7 +98,7 @@ def check_(places: tuple[Path, ...], plan_file: Path, inventory: Path | None) ->
     plan = load_plan(plan_file)
     if inventory is not None:
         launch_kit.agree(launch_kit.read(inventory), plan)
-    result = checking.check(plan, checking.read(places))
+    result = checking.check(plan, checking.read(places), whole=any(place.is_dir() for place in places))
     say(visible("\n".join(_checked(result))))
     sys.exit(1 if result.problems else 0)
 
@@ -114,15 +114,16 @@ def _checked(result: Result) -> list[str]:
         lines.append("")
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(result.checked.items()))
     lines.append(f"checked    {kinds}")
-    lines.append(f"cables     {result.cables} read at both ends")
+    lines.append(f"cables     {result.cables} of {result.planned} read at both ends")
     if result.missing:
         lines.append(f"not given  {len(result.missing)} files of the plan: {listing(result.missing, 3)}")
     if result.ignored:
         lines.append(f"ignored    {len(result.ignored)} other files: {listing(result.ignored, 3)}")
     count = len(result.problems)
     said = f"{count} difference{'s' if count > 1 else ''}" if count else "both ends agree"
-    if not count and not result.cables:
-        said = "as the plan gives it; no cable was read at both ends"
+    if not count and result.cables < result.planned:
+        unread = result.planned - result.cables
+        said = f"as the plan gives it; {unread:,} of {result.planned:,} cables were not read at both ends"
     lines.append(f"result     {said}")
     return lines
 

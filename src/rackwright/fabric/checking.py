@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError, listing
+from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.fabric import cables, host_files, hosts, kubernetes
 from rackwright.fabric.agreement import Ends, disagreements
 from rackwright.fabric.leaves import Setting, Settings, lines
@@ -26,13 +26,15 @@ AGAIN = "rackwright fabric render PLAN -o DIR"
 
 @dataclass
 class Result:
-    """``checked``: files by kind. ``missing``: files of the plan that were not given. ``ignored``: others."""
+    """``checked``: files by kind. ``missing``: files of the plan that were not given. ``ignored``: others.
+    ``cables``: read at both ends, of those ``planned``."""
 
     problems: list[Problem] = field(default_factory=list)
     checked: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     cables: int = 0
+    planned: int = 0
 
 
 def read(places: Sequence[Path]) -> dict[str, str]:
@@ -67,9 +69,9 @@ def read(places: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def check(plan: Plan, files: Mapping[str, str]) -> Result:
+def check(plan: Plan, files: Mapping[str, str], *, whole: bool = False) -> Result:
     """Judge ``files`` (path to text). A directory's paths are those of a rendering; a single file is known by
-    what it says.
+    what it says. ``whole``: a rendered directory was given, in which no file of the plan may be missing.
 
     Raises:
         CannotRun: the plan has no fabric, or none of the files is part of one.
@@ -78,7 +80,7 @@ def check(plan: Plan, files: Mapping[str, str]) -> Result:
     result = Result()
     given: dict[str, tuple[str, str]] = {}
     for path, text in files.items():
-        place = _place(path, text, expected, fabric)
+        place = _place(path, text, expected, fabric, result.problems)
         if place is None:
             kind = kubernetes.check(path, text, fabric, result.problems)
             if kind:
@@ -92,7 +94,7 @@ def check(plan: Plan, files: Mapping[str, str]) -> Result:
             )  # fmt: skip
         else:
             given[place] = (path, text)
-    if not given and not result.checked:
+    if not given and not result.checked and not result.problems:
         raise CannotRun(
             Problem(
                 listing(list(files), 4) or "nothing", "must be files of this plan's fabric",
@@ -100,12 +102,17 @@ def check(plan: Plan, files: Mapping[str, str]) -> Result:
             )
         )  # fmt: skip
     result.missing = sorted(set(expected) - set(given))
+    if whole and given:
+        result.problems += [
+            Problem(path, "must be there", "no such file", "what is not read is not proven", AGAIN)
+            for path in result.missing
+        ]
     for place, (path, text) in given.items():
         kind = place.split("/")[0].removesuffix(".csv")
         result.checked[kind] = result.checked.get(kind, 0) + 1
         result.problems += _as_planned(place, path, text, expected[place], fabric)
     ends = _ends(fabric, given, result.problems)
-    result.cables = _both_ends(fabric, ends)
+    result.cables, result.planned = _both_ends(fabric, ends), len(fabric.cables)
     result.problems = _distinct([*result.problems, *disagreements(fabric, ends)])
     return result
 
@@ -119,7 +126,9 @@ def _both_ends(fabric: Topology, ends: Ends) -> int:
     )
 
 
-def _place(path: str, text: str, expected: Mapping[str, str], fabric: Topology) -> str | None:
+def _place(
+    path: str, text: str, expected: Mapping[str, str], fabric: Topology, problems: list[Problem]
+) -> str | None:
     """Which file of the rendering this is: by its path, or, of a switch, by the name that it gives itself."""
     parts = Path(path).parts
     for start in range(len(parts)):
@@ -129,12 +138,26 @@ def _place(path: str, text: str, expected: Mapping[str, str], fabric: Topology) 
     if fabric.fabric.switching is None:
         return None
     system = OS[fabric.fabric.switching.os]
+    if not system.recognises(text):
+        return None
     try:
-        name = system.view(text, path).hostname if system.recognises(text) else ""
-    except RackwrightError:
+        name = system.view(text, path).hostname
+    except InputErrors as error:
+        problems += error.problems
         return None
     place = f"switches/{name}/{system.file}"
-    return place if place in expected else None
+    if place in expected:
+        return place
+    problems.append(
+        Problem(
+            f"{path} hostname",
+            f"must be a switch of the plan{nearest(name, fabric.switch_named)}",
+            f'"{name}"' if name else "none",
+            "a switch whose place is not known cannot be compared with what it is cabled to",
+            "give it its planned name (cables.csv has them), or leave the file out",
+        )
+    )
+    return None
 
 
 def _settings(place: str, text: str, source: str, fabric: Topology) -> Settings:

@@ -13,6 +13,8 @@ from rackwright.fabric.topology import Topology, topology
 from rackwright.files import write_whole
 from rackwright.plan import Plan
 
+MLX5 = "15b3"
+"""PCI vendor of NVIDIA's NICs."""
 EXECUTABLE, PRIVATE = 0o755, 0o600
 
 
@@ -34,6 +36,16 @@ def render(plan: Plan) -> tuple[Topology, dict[str, str]]:
                 "the switch end of every cable would be left to chance",
                 "add one to your catalog (rackwright catalog list switch), name it under fabric.switch in "
                 "the workload, and size again",
+            )
+        )
+    if fabric.fabric.qos is not None and fabric.fabric.nic_vendor != MLX5:
+        raise CannotRun(
+            Problem(
+                "fabric.nic_vendor",
+                f'must be "{MLX5}", whose NICs the mlx5 driver runs',
+                f'"{fabric.fabric.nic_vendor}"',
+                "lossless settings are made with mlnx_qos and cma_roce_tos, which know no other NIC",
+                "set that vendor's NICs by its own tools, with the values of fabric.qos",
             )
         )
     found: dict[str, str] = {}
