@@ -128,13 +128,15 @@ def test_the_next_commands_run_as_printed(tmp_path: Path, rackwright: Run) -> No
     assert f"rackwright check '{target}'" in out
 
 
-def test_hosts_are_not_rendered(tmp_path: Path, rackwright: Run) -> None:
+def test_hosts_without_a_cluster_are_rendered_too(tmp_path: Path, rackwright: Run) -> None:
     workload = tmp_path / "w.yaml"
     text = (REPOSITORY / WORKLOAD).read_text(encoding="utf-8")
     workload.write_text(text.replace("  country: CN", "  country: CN\n  target: hosts"), encoding="utf-8")
-    out = rackwright("size", str(workload))
+    out = rackwright("size", str(workload), "-o", str(tmp_path / "p.yaml"))
     assert out.returncode == 0
-    assert "rackwright render" not in out.stdout
+    assert f"rackwright render {tmp_path / 'p.yaml'} -o rendered" in out.stdout
+    assert rackwright("render", str(tmp_path / "p.yaml"), "-o", str(tmp_path / "out")).returncode == 0
+    assert "driver_owner: host\n" in (tmp_path / "p.yaml").read_text(encoding="utf-8")
 
 
 def test_a_red_line_is_said_by_size_and_found_by_check(tmp_path: Path, rackwright: Run) -> None:

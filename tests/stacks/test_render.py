@@ -292,10 +292,10 @@ def test_a_plan_edited_by_hand_is_not_rendered(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_plan_for_hosts_is_exit_status_2(tmp_path: Path) -> None:
+def test_a_cluster_s_plan_that_is_said_to_be_for_hosts_is_exit_status_2(tmp_path: Path) -> None:
     save_plan(changed(single(), sites__0__target="hosts"), tmp_path / "plan.yaml")
     code, text = invoke(str(tmp_path / "plan.yaml"), "-o", str(tmp_path / "out"))
-    assert (code, 'must be "kubernetes"' in text) == (2, True)
+    assert (code, 'must be "host" where there is no Kubernetes' in text) == (2, True)
 
 
 def test_a_finding_is_exit_status_1(tmp_path: Path) -> None:

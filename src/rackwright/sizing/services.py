@@ -171,7 +171,7 @@ def _node_rules(temperature_max_c: float) -> tuple[Rule, ...]:
 def platform(workload: Workload, catalog: Catalog, accelerator: Accelerator, *, multi_node: bool) -> Platform:
     """Operators that the plan's objects need, and the one owner of the driver.
 
-    Where no operator of the platform brings the vendor's driver, it is the host's.
+    Where no operator brings the vendor's driver, or there is no cluster for one, it is the host's.
     """
     entry = catalog.platforms["kubernetes"]
     operator = device_of(accelerator).operator
@@ -185,11 +185,12 @@ def platform(workload: Workload, catalog: Catalog, accelerator: Accelerator, *, 
         )
         for n in names
     )
+    cluster = workload.site.target == "kubernetes"
     return Platform(
         namespace=workload.name,
-        driver_owner=workload.hardware.driver_owner if operator else "host",
+        driver_owner=workload.hardware.driver_owner if operator and cluster else "host",
         driver_version=entry.driver if operator else f"the host's, of {accelerator.vendor}",
         kernel_module="open",
         mig_strategy="none",
-        operators=operators if workload.site.target == "kubernetes" else (),
+        operators=operators if cluster else (),
     )
