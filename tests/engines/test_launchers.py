@@ -116,3 +116,21 @@ def test_the_page_of_engines_names_what_plans_start() -> None:
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
     told = {name.strip(" `"): version.strip() for name, version in rows}
     assert told == {engine: CATALOG.engines[engine].version for engine in LAUNCHERS}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_of_a_command_line_are_explained(case: str) -> None:
+    """What is derived for one engine alone, and how a pod that stops adds up."""
+    plan = planned(case)
+    said = {entry.path: entry for entry in plan.explanations}
+    (deployment,) = plan.deployments
+    traits = LAUNCHERS[deployment.engine.name].TRAITS
+    words = " ".join(deployment.engine.roles[0].args)
+    for flag, formula in traits.derived:
+        assert f"--{flag}" in words
+        assert f"--{flag}: {formula}" in said["deployments[0].engine.roles[0].args"].formula
+    rollout = deployment.rollout
+    parts = {"drain": rollout.drain_s, **({"shutdown": 60} if traits.drains else {})}
+    grace = said["deployments[0].rollout.termination_grace_s"]
+    assert grace.inputs == {name: str(value) for name, value in parts.items()}
+    assert rollout.termination_grace_s == sum(parts.values()) + 30

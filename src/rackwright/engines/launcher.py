@@ -107,6 +107,7 @@ class Traits:
         labels_model: whether its series carry ``model_name``; else the scrape puts it on them.
         drains: whether it finishes its requests when it is told to stop; else the pod waits for them first.
         tag: the image's tag for a version, as its makers write it.
+        derived: flags whose numbers stand nowhere else in the plan, and how they come about.
         weights_file: name of the one file that the engine is started with; empty: a directory.
     """
 
@@ -130,6 +131,7 @@ class Traits:
     drains: bool = True
     tag: str = "v{version}"
     weights_file: str = ""
+    derived: tuple[tuple[str, str], ...] = ()
 
 
 class Launcher(Protocol):

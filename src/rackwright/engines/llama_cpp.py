@@ -41,6 +41,7 @@ TRAITS = Traits(
     drains=False,
     tag="server-cuda-b{version}",
     weights_file="model.gguf",
+    derived=(("ctx-size", "min(KV cache of a replica in tokens, max_num_seqs × context)"),),
 )
 """``/health`` alone asks for no key; it says that the model is loaded. Told to stop, it ends at once."""
 OWNED = Owned(

@@ -42,6 +42,9 @@ TRAITS = Traits(
     loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("sglang::", "sglang"),
     loud=("log-requests",),
+    derived=(
+        ("mem-fraction-static", "(weights + KV cache) / (total − context), rounded down to a thousandth"),
+    ),
 )
 """An idle engine generates one token for ``ready``; a busy one only has to answer. Neither path asks for the
 key, nor does ``/metrics``."""

@@ -39,6 +39,12 @@ TRAITS = Traits(
     picked_by_load=False,
     labels_model=False,
     tag="{version}",
+    derived=(
+        ("max-input-tokens", "context − 1: one token of output at least"),
+        ("max-batch-prefill-tokens", "max(tokens of a step, context − 1): a prompt must fit one prefill"),
+        ("max-batch-total-tokens", "KV cache of a replica, in tokens"),
+        ("max-concurrent-requests", "max_num_seqs + max_queued_requests"),
+    ),
 )
 """``/health`` has a token generated until one was, then asks the shards for memory. It and ``/metrics``
 ask for no key; the key is the variable of this name, not a flag."""

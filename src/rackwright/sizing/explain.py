@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rackwright.catalog import load_catalog
 from rackwright.engines import monitoring, pod
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.fabric import addressing, qos
 from rackwright.plan.cost import Cost, Explanation
 from rackwright.plan.deployments import Deployment
@@ -59,6 +60,7 @@ def explanations(facts: Facts) -> tuple[Explanation, ...]:
             _estimate,
             _limits,
             _probes,
+            _arguments,
             _resources,
             _rollout,
             _services,
@@ -582,6 +584,31 @@ def _probes(f: Facts) -> Iterator[Explanation]:
         )
 
 
+def _arguments(f: Facts) -> Iterator[Explanation]:
+    """Numbers of the command line that stand nowhere else in the plan."""
+    derived = LAUNCHERS[f.stand.engine.id].TRAITS.derived
+    if not derived:
+        return
+    held, limits = f.deployment.memory, f.deployment.limits
+    yield _entry(
+        "deployments[0].engine.roles[0].args",
+        "see formula",
+        "; ".join(f"--{flag}: {formula}" for flag, formula in derived),
+        {
+            "weights": held.weights_gib,
+            "KV cache": held.kv_gib,
+            "total": held.total_gib,
+            "context of the driver": f.stand.engine.overhead,
+            "KV cache tokens": held.kv_tokens,
+            "max_num_seqs": limits.max_num_seqs,
+            "max_queued_requests": limits.max_queued_requests,
+            "model context": f.deployment.context_tokens,
+            "tokens of a step": batched_tokens(f.stand),
+        },
+        f"{f.stand.engine.name} {f.stand.engine.version}",
+    )
+
+
 def _resources(f: Facts) -> Iterator[Explanation]:
     got, where = f.deployment.resources, "deployments[0].resources"
     yield _entry(f"{where}.gpus", got.gpus, "GPUs of one pod", {"tp": got.gpus}, OWN)
@@ -611,17 +638,25 @@ def _resources(f: Facts) -> Iterator[Explanation]:
 
 def _rollout(f: Facts) -> Iterator[Explanation]:
     got, where = f.deployment.rollout, "deployments[0].rollout"
+    drains = LAUNCHERS[f.stand.engine.id].TRAITS.drains
+    stops = pod.shutdown_seconds(f.deployment.limits.total_cutoff_ms)
     free = {"slots": f.slots, "replicas": f.chosen.replicas}
     yield _entry(f"{where}.max_surge", got.max_surge, "1 where the pool has a free slot, else 0", free, OWN)
     yield _entry(f"{where}.max_unavailable", got.max_unavailable, "1 − surge", free, OWN)
     yield _entry(
-        f"{where}.drain_s", got.drain_s, "until every router has dropped the pod", {}, OWN, "assumed"
+        f"{where}.drain_s",
+        got.drain_s,
+        "until every router has dropped the pod"
+        + ("" if drains else ", then until the longest request is done: the engine ends at once"),
+        {} if drains else {"routers s": pod.DRAIN_S, "request s": stops},
+        OWN,
+        "assumed",
     )
     yield _entry(
         f"{where}.termination_grace_s",
         got.termination_grace_s,
-        "drain + shutdown + 30 s",
-        {"drain": got.drain_s, "shutdown": pod.shutdown_seconds(f.deployment.limits.total_cutoff_ms)},
+        "drain + shutdown + 30 s" if drains else "drain + 30 s",
+        {"drain": got.drain_s, **({"shutdown": stops} if drains else {})},
         f"{f.stand.engine.name} {f.stand.engine.version} behaviour",
     )
     yield _entry(
