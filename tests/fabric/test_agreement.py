@@ -108,7 +108,7 @@ def test_one_changed_character_is_noticed(system: str, data: st.DataObject) -> N
         ("sonic", '"pfc_enable": "3"', '"pfc_enable": "4"', "PORT_QOS_MAP.Ethernet0.pfc_enable"),
         ("sonic", '"26": "3"', '"26": "4"', "DSCP_TO_TC_MAP.ROCE.26"),
         ("sonic", '"mtu": "9214"', '"mtu": "1500"', "PORT.Ethernet0.mtu"),
-        ("cumulus", "switch-priority: 3", "switch-priority: 4", "qos.mapping.default-global.dscp.24"),
+        ("cumulus", "switch-priority: 3", "switch-priority: 4", "qos.mapping.roce.dscp.24"),
         ("eos", "traffic-class 3 to tx-queue 3", "traffic-class 3 to tx-queue 4", "qos map traffic-class 3"),
         ("eos", "no-drop", "drop", "qos profile lossless"),
     ],

@@ -1,8 +1,9 @@
 """NVIDIA Cumulus Linux: one NVUE file a switch, as ``nv config replace`` takes it.
 
 Written from the NVUE reference of Cumulus Linux 5.9 (paths of ``nv set``): no NVUE could be run here, so
-that the first switch's ``nv config replace`` is the proof of the format. Ranges of ports are not used: every
-port has its own stanza.
+that the first switch's ``nv config replace`` is the proof of the format. Cumulus sizes the buffers of
+lossless ports itself, from the length of the cable, and advises against setting them. Ranges of ports are
+not used: every port has its own stanza.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rackwright.plan import Qos
 from rackwright.yamlio import dump_yaml
 
 GLOBAL = "default-global"
-XON_BYTES = 18432
+PROFILE = "roce"
 
 
 def render(switch: Switch, fabric: Topology) -> str:
@@ -55,22 +56,20 @@ def _interface(port: Port | None, fabric: Topology) -> dict[str, Any]:
         stanza["ip"] = {"address": {port.address: {}}}
     stanza["qos"] = {
         "pfc": {"profile": f"lossless-{port.kind}"},
-        "congestion-control": {"profile": GLOBAL},
-        "mapping": {"profile": GLOBAL},
+        "pfc-watchdog": {"state": "enable"},
+        "congestion-control": {"profile": PROFILE},
+        "mapping": {"profile": PROFILE},
     }
     return stanza
 
 
 def _qos(qos: Qos, switch: Switch) -> dict[str, Any]:
     guarded: dict[str, Any] = {str(p): {} for p in qos.lossless}
-    ends = {
-        "host": (qos.host_cable_m, qos.xoff_host_bytes),
-        "uplink": (qos.uplink_cable_m, qos.xoff_uplink_bytes),
-    }
+    cables = {"host": qos.host_cable_m, "uplink": qos.uplink_cable_m}
     kinds = sorted({port.kind for port in switch.ports})
     return {
         "mapping": {
-            GLOBAL: {
+            PROFILE: {
                 "trust": "l3",
                 "port-default-sp": 0,
                 "dscp": {str(d): {"switch-priority": qos.priority_of(d)} for d in range(64)},
@@ -92,16 +91,13 @@ def _qos(qos: Qos, switch: Switch) -> dict[str, Any]:
                 "switch-priority": guarded,
                 "rx": "enable",
                 "tx": "enable",
-                "cable-length": ends[kind][0],
-                "port-buffer": XON_BYTES + (ends[kind][1] or 0),
-                "xoff-threshold": XON_BYTES,
-                "xon-threshold": XON_BYTES // 2,
+                "cable-length": cables[kind],
             }
             for kind in kinds
         },
         "pfc-watchdog": {"polling-interval": 100, "robustness": 3},
         "congestion-control": {
-            GLOBAL: {
+            PROFILE: {
                 "traffic-class": {
                     str(p): {
                         "ecn": "enable" if qos.ecn else "disable",
