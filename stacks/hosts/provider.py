@@ -31,8 +31,9 @@ from stacks.hosts.over_ssh import DIFFERS, Remote, digest
 
 Props = dict[str, Any]
 SECRET_MODE = "0600"  # noqa: S105 - a mode, not a secret
-COMPARED = ("files", "modes", "secret_files", "state")
 MISSING = "missing"
+SERIALIZED = "__provider"
+"""The SDK's own input: this class, pickled by name."""
 
 
 class HostProvider(ResourceProvider):
@@ -53,7 +54,7 @@ class HostProvider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         moved = ["host"] if _olds.get("host", {}).get("name") != _news["host"]["name"] else []
-        changed = [key for key in COMPARED if _olds.get(key) != _news.get(key)]
+        changed = [key for key, value in _news.items() if key != SERIALIZED and _olds.get(key) != value]
         if "files" in changed:
             sys.stderr.write(unified(_olds.get("files", {}), _news["files"]))
             sys.stderr.flush()

@@ -261,6 +261,37 @@ def test_what_a_check_finds_is_told_all_at_once_and_changes_nothing(hosts: UnitH
     assert PROVIDER.read(ONE, before).outs == before
 
 
+def test_a_front_that_leads_nowhere_is_taken_back(hosts: UnitHosts) -> None:
+    """All files are right, but the host's own nginx.conf does not include them."""
+    before = inputs(hosts, fast(beside()))
+    PROVIDER.create(before)
+    main = hosts[ONE].path("/etc/nginx/nginx.conf")
+    kept = main.read_text(encoding="ascii")
+    main.write_text(kept.replace("include /etc/nginx/conf.d/*.conf;", ""), encoding="ascii")
+    try:
+        with pytest.raises(HostFailed, match="nginx did not lead to qwen2-5-72b-instruct") as caught:
+            PROVIDER.update(ONE, before, inputs(hosts, fast(with_sequences(beside(), 32))))
+    finally:
+        main.write_text(kept, encoding="ascii")
+    assert caught.value.rolled_back
+    hosts.shell(ONE, "systemctl reload-or-restart nginx.service")
+    assert answered_with(hosts) == "--max-num-seqs=24"
+    assert PROVIDER.read(ONE, before).outs == before
+
+
+def test_a_host_that_moved_is_found_at_its_new_address(hosts: UnitHosts) -> None:
+    """The name stays: nothing is replaced, and the engines go on."""
+    wanted = inputs(hosts, fast(example()))
+    PROVIDER.create(wanted)
+    elsewhere = {**wanted, "host": {**wanted["host"], "address": "127.67.9.9"}}
+    told = PROVIDER.diff(ONE, elsewhere, wanted)
+    assert told.changes is True
+    assert told.replaces == []
+    pids = hosts.shell(ONE, "cat /run/sim/*.container")
+    PROVIDER.update(ONE, elsewhere, wanted)
+    assert hosts.shell(ONE, "cat /run/sim/*.container") == pids
+
+
 def test_a_host_that_is_down_fails_alone(hosts: UnitHosts) -> None:
     hosts.stop(TWO)
     with pytest.raises(HostFailed, match="pro6000-02 · must be reached by SSH · found connection refused"):

@@ -17,7 +17,7 @@ from tests.hosts.plans import EXAMPLE, example
 def test_the_program_declares_what_was_decided() -> None:
     wanted = {f"{host.host}/{file.path}": file.content for host in decide(example()) for file in host.files}
     assert texts_of(example()) == wanted
-    assert len(wanted) == 38
+    assert len(wanted) == 40
 
 
 def test_a_render_writes_a_folder_a_host_and_no_secret(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_render_writes_a_folder_a_host_and_no_secret(tmp_path: Path) -> None:
     assert sorted(p.name for p in out.iterdir()) == ["index.yaml", "pro6000-01", "pro6000-02"]
     assert not list(out.rglob("secrets.env"))
     index = yaml.safe_load((out / "index.yaml").read_text(encoding="utf-8"))
-    assert len(index["objects"]) == 38
+    assert len(index["objects"]) == 40
     assert {o["mode"] for o in index["objects"] if o["file"].endswith(".sh")} == {"0755"}
     assert "host.sh activate NAME" in done.output
     assert "the placeholder of sixty-four zeros" in done.output

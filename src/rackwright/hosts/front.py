@@ -23,7 +23,7 @@ FAILS, FAIL_S = 3, 10
 
 def files(plan: Plan, replicas: tuple[Replica, ...], root: str, settings: Settings) -> Iterator[HostFile]:
     """``upstream.conf`` (which engines serve), ``server.conf`` (what clients see), ``front.conf`` (both),
-    ``check.conf`` (a whole configuration to test them by), and each slot's line."""
+    ``check.conf`` (a whole configuration to test them by), each slot's line, and how each front is asked."""
     view = _view(plan, replicas, root, settings)
     for name in ("upstream", "server", "front", "check"):
         yield HostFile(f"nginx/{name}.conf", render(f"hosts/{name}.conf.j2", view))
@@ -32,6 +32,8 @@ def files(plan: Plan, replicas: tuple[Replica, ...], root: str, settings: Settin
             line = f"server 127.0.0.1:{slot.port} max_fails={FAILS} fail_timeout={FAIL_S}s;\n"
             yield HostFile(f"nginx/{replica.name}-{slot.colour}.conf", line)
     for deployment in _here(plan, replicas):
+        scheme = "https" if settings.tls else "http"
+        yield HostFile(f"fronts/{deployment.name}", f"{scheme} {hostname(plan, deployment)} {view['port']}\n")
         yield HostFile(f"requests/{deployment.name}.json", _request(deployment))
 
 

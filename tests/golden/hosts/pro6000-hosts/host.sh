@@ -112,11 +112,32 @@ check() { # NAME: everything that can be known before anything is switched; all 
 generates() { # SLOT DEPLOYMENT: one token, so that a process that merely listens does not pass
     at=$root/slots/$1
     port=$(sed -n 's/^server 127\.0\.0\.1:\([0-9]*\) .*/\1/p' "$at/nginx/$1.conf")
-    key=$(sed -n "s/^$key_variable=//p" "$at/secrets.env")
+    asked "$at" "$2" "http://127.0.0.1:$port/v1/completions"
+}
+
+through_front() { # DEPLOYMENT: the same as a client asks, but that the certificate may be for later
+    read -r scheme hostname port <"$dir/fronts/$1"
+    tries=0
+    until asked "$dir" "$1" "$scheme://$hostname:$port/v1/completions" --insecure \
+        --resolve "$hostname:$port:127.0.0.1"; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge 10 ]; then
+            why "nginx did not lead to $1: $(printf '%s' "$answer" | tr '\n' ' ' | cut -c 1-300)"
+            why "whether it includes ${front_link%/*}/*.conf: nginx -T"
+            return 1
+        fi
+        sleep 1
+    done
+}
+
+asked() { # RELEASE DEPLOYMENT URL OPTION...: the key goes by standard input
+    key=$(sed -n "s/^$key_variable=//p" "$1/secrets.env")
+    request=$1/requests/$2.json
+    shift 2
     answer=$(printf 'header = "Authorization: Bearer %s"\n' "$key" |
-        curl --silent --show-error --max-time 20 --config - --header 'Content-Type: application/json' \
-            --data-binary "@$at/requests/$2.json" --write-out '\nstatus %{http_code}' \
-            "http://127.0.0.1:$port/v1/completions" 2>&1) || :
+        curl --silent --show-error --noproxy '*' --max-time 20 --config - \
+            --header 'Content-Type: application/json' --data-binary "@$request" \
+            --write-out '\nstatus %{http_code}' "$@" 2>&1) || :
     case $answer in
         *'"choices"'*"status 200") return 0 ;;
         *) return 1 ;;
@@ -272,6 +293,9 @@ activate() { # NAME
     relink "$dir" "$root/current"
     relink "$root/current/nginx/front.conf" "$front_link"
     front || back
+    for file in "$dir"/fronts/*; do
+        through_front "${file##*/}" || back
+    done
     retire
     rm -f "$undo"
     say "active $1"
