@@ -6,7 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rackwright.catalog import load_catalog
 from rackwright.plan import Plan, load_plan, save_plan
+from rackwright.sizing.size import size
+from rackwright.workload import load_workload
 from tests.golden import REPOSITORY
 from tests.stacks.plans import changed
 
@@ -43,14 +46,10 @@ def with_sequences(plan: Plan, count: int) -> Plan:
     return changed(plan, deployments__0__engine__roles__0__args=[*others, f"--max-num-seqs={count}"])
 
 
-def native(accelerator: str) -> Plan:
-    """The example's files on a machine that runs its engine without docker."""
-    return changed(
-        beside(),
-        pools__0__accelerator=accelerator,
-        pools__0__gpus_per_node=1,
-        deployments__0__layout__replicas=1,
-    )
+@cache
+def sized(name: str) -> Plan:
+    """One machine with llama.cpp, sized from ``workloads/``: spark, mac or jetson."""
+    return size(load_workload(Path(__file__).parent / "workloads" / f"{name}.yaml"), load_catalog())
 
 
 def write(plan: Plan, path: Path) -> Path:

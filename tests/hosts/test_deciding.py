@@ -13,7 +13,7 @@ from rackwright.hosts import Settings, decide, unified
 from rackwright.hosts.words import shell, systemd, with_option
 from rackwright.plan import Plan
 from tests.golden import REPOSITORY, assert_golden
-from tests.hosts.plans import beside, example, native
+from tests.hosts.plans import beside, example, sized
 from tests.stacks.plans import changed, multi
 
 GOLDEN = REPOSITORY / "tests" / "golden" / "hosts"
@@ -26,12 +26,12 @@ def test_the_example_is_as_reviewed() -> None:
     assert [(f.path, f.content) for f in first.files] == [(f.path, f.content) for f in second.files]
 
 
-@pytest.mark.parametrize("accelerator", ["jetson-agx-orin-64", "m3-ultra-256"])
-def test_units_of_machines_without_docker_are_as_reviewed(accelerator: str) -> None:
-    (host, _) = decide(native(accelerator))
+@pytest.mark.parametrize("name", ["jetson", "mac", "spark"])
+def test_units_of_small_machines_are_as_reviewed(name: str) -> None:
+    (host,) = decide(sized(name))
     for file in host.files:
         if file.path.startswith(("units/", "run/")) and "blue" in file.path:
-            assert_golden(GOLDEN / accelerator / file.path, file.content)
+            assert_golden(GOLDEN / name / file.path, file.content)
 
 
 def test_replicas_are_spread_evenly_and_their_ports_and_cards_differ() -> None:
@@ -71,22 +71,22 @@ def test_the_image_and_every_argument_of_the_plan_stand_in_the_unit() -> None:
 
 
 def test_a_native_engine_listens_on_the_loopback_and_reads_the_weights_of_the_host() -> None:
-    (host, _) = decide(native("jetson-agx-orin-64"))
-    unit = host.file("units/rackwright-pro6000-hosts-qwen2-5-72b-instruct-0-green.service").content
-    assert "--host=127.0.0.1" in unit
-    assert "--port=18001" in unit
-    assert " /var/lib/models/qwen2.5-72b-instruct " in unit.replace("\\\n", " ").replace("    ", " ")
+    (host,) = decide(sized("jetson"))
+    unit = host.file("units/rackwright-small-qwen3-8b-0-green.service").content
+    line = " ".join(unit.replace("\\\n", " ").split())
+    assert "/bin/llama-server --model /var/lib/models/qwen3-8b/model.gguf " in line
+    assert " --host 127.0.0.1 --port 18001 " in line
     assert "docker" not in unit
 
 
 def test_a_property_list_is_read_as_one() -> None:
-    (host, _) = decide(native("m3-ultra-256"))
-    unit = "rackwright-pro6000-hosts-qwen2-5-72b-instruct-0-blue.plist"
+    (host,) = decide(sized("mac"))
+    unit = "rackwright-small-qwen3-8b-0-blue.plist"
     read = plistlib.loads(host.file(f"units/{unit}").content.encode())
     assert read["Label"] == unit.removesuffix(".plist")
     assert read["ProgramArguments"] == [
         "/bin/sh",
-        f"/usr/local/etc/rackwright/pro6000-hosts/slots/qwen2-5-72b-instruct-0-blue/run/{unit}.sh",
+        f"/usr/local/etc/rackwright/small/slots/qwen3-8b-0-blue/run/{unit}.sh",
     ]
 
 
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Callable[[], Plan], str, str]] = {
         "pools.pro6000.accelerator", "NVIDIA",
     ),
     "port": (
-        lambda: changed(native("m3-ultra-256"), deployments__0__engine__roles__0__args=["/models/m"]),
+        lambda: changed(sized("mac"), deployments__0__engine__roles__0__args=["/models/m"]),
         "deployments[0].engine.roles[0].args", "must hold --port",
     ),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 
 from rackwright.hosts import HostSet, Settings, decide
 from rackwright.plan import Plan
-from tests.hosts.plans import beside, example, native
+from tests.hosts.plans import beside, example, sized
 
 PLANS = {
     "nvidia": example,
     "beside": beside,
-    "jetson": lambda: native("jetson-agx-orin-64"),
-    "mac": lambda: native("m3-ultra-256"),
+    "jetson": lambda: sized("jetson"),
+    "mac": lambda: sized("mac"),
+    "spark": lambda: sized("spark"),
 }
 
 
@@ -34,7 +36,7 @@ def written(host: HostSet, directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", ["nvidia", "beside", "jetson"])
+@pytest.mark.parametrize("name", ["nvidia", "beside", "jetson", "spark"])
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_has_nothing_to_say_of_the_units(name: str, tmp_path: Path) -> None:
     """A stand-in is where the unit's program would be: that the host has it is checked there."""
@@ -46,10 +48,7 @@ def test_systemd_has_nothing_to_say_of_the_units(name: str, tmp_path: Path) -> N
     program.chmod(0o755)
     for unit in units:
         text = unit.read_text(encoding="utf-8")
-        for own in ("docker ", "-docker ", "/opt/rackwright/engines/vllm-0.33.0/bin/vllm "):
-            at = own.replace("docker", str(program)) if "docker" in own else f"{program} "
-            text = text.replace(f"={own}", f"={at}")
-        unit.write_text(text, encoding="utf-8")
+        unit.write_text(re.sub(r"=(-?)(docker|/opt/\S+/bin/\S+) ", rf"=\1{program} ", text), encoding="utf-8")
         done = subprocess.run(
             ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
         )
