@@ -159,3 +159,9 @@ def test_settings_that_are_missing_are_named(
     assert shown.returncode != 0
     assert said in shown.stdout
     assert KEY not in shown.stdout
+
+
+def test_a_stack_of_hosts_is_told_from_one_of_a_cluster() -> None:
+    """Without reading the plan: a destroy must work where the plan is gone."""
+    assert Stack("pro6000-hosts", REPOSITORY, {}).on_hosts()
+    assert not Stack("dev-1k", REPOSITORY, {}).on_hosts()

@@ -16,8 +16,8 @@ from rackwright.inventory import load_inventory
 from rackwright.plan import Plan
 from stacks.hosts.over_ssh import DIFFERS, HostFailed
 from stacks.hosts.program import plain_properties
-from stacks.hosts.provider import HostProvider
-from tests.hosts.plans import EXAMPLE, KEY, beside, example, fast, with_sequences
+from stacks.hosts.provider import HostProvider, _remote
+from tests.hosts.plans import EXAMPLE, KEY, beside, example, fast, sized, with_sequences
 from tests.stacks.plans import changed
 from tools.rack.unit_hosts import UnitHosts, absent
 
@@ -331,6 +331,23 @@ def test_sudo_is_given_its_password_on_standard_input_only(hosts: UnitHosts) -> 
     assert answered_with(hosts) == "--max-num-seqs=24"
 
 
+def test_a_cut_connection_leaves_no_half(hosts: UnitHosts) -> None:
+    """The host goes on without us: the new version serves, though nobody waited for it."""
+    before = inputs(hosts, fast(beside()))
+    PROVIDER.create(before)
+    after = inputs(hosts, fast(with_sequences(beside(), 32)))
+    remote = _remote(after)
+    release = remote.put("cut", {**after["files"], **after["secret_files"]}, after["modes"])
+    remote.check(release, deadline_s=60)
+    with pytest.raises(HostFailed, match="must stay reachable until it is done"):
+        remote.activate(release, deadline_s=1.5)
+    end = time.monotonic() + 60
+    while "active cut" not in hosts.shell(ONE, f"readlink {ROOT}/current | sed 's,.*/,active ,'"):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    assert answered_with(hosts) == "--max-num-seqs=32"
+
+
 def test_two_changes_at_once_are_refused_and_a_dead_one_is_not_waited_for(hosts: UnitHosts) -> None:
     wanted = inputs(hosts, fast(example()))
     hosts.shell(ONE, f"mkdir -p {ROOT}/lock; echo 1 >{ROOT}/lock/pid")
@@ -338,6 +355,37 @@ def test_two_changes_at_once_are_refused_and_a_dead_one_is_not_waited_for(hosts:
         PROVIDER.create(wanted)
     hosts.shell(ONE, f"echo 99999 >{ROOT}/lock/pid")
     assert PROVIDER.create(wanted).id == ONE
+
+
+def test_a_host_that_runs_its_engine_without_docker(hosts: UnitHosts) -> None:
+    """A Jetson: the same script, a program below /opt, its weights in one file."""
+    plan = fast(sized("jetson"))
+    (found,) = decide(plan)
+    reached = load_inventory(hosts.inventory, plan=EXAMPLE).host(TWO)
+    wanted = {
+        **plain_properties(found, reached),
+        "secret_files": {"secrets.env": f"LLAMA_API_KEY={KEY}\n"},
+        "sudo_password": "",
+    }
+    with pytest.raises(HostFailed) as caught:
+        PROVIDER.create(wanted)
+    program = f"/opt/rackwright/engines/llama.cpp-{plan.deployments[0].engine.version}/bin/llama-server"
+    assert f"no program {program}: install the engine there" in str(caught.value)
+    assert "/var/lib/models/qwen3-8b: no such directory" in str(caught.value)
+    hosts[TWO].program(program)
+    with (hosts[TWO].weights("qwen3-8b", 8_000_000) / "model.gguf").open("wb") as file:
+        file.truncate(8 << 30)
+    PROVIDER.create(wanted)
+    try:
+        assert PROVIDER.read(TWO, wanted).outs == wanted
+        told = hosts.shell(
+            TWO,
+            f"curl -sk --resolve small.llm.internal:443:127.0.0.1 -H 'Authorization: Bearer {KEY}' "
+            "-d @/etc/rackwright/small/current/requests/qwen3-8b.json https://small.llm.internal/v1/completions",
+        )
+        assert "--host 127.0.0.1 --port 18000" in json.loads(told)["choices"][0]["text"]
+    finally:
+        PROVIDER.delete(TWO, wanted)
 
 
 def test_a_delete_leaves_nothing_but_the_weights(hosts: UnitHosts) -> None:

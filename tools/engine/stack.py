@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from rackwright.errors import CannotRun, InputErrors, Problem, RackwrightError
-from rackwright.hosts import plan_targets_hosts
 from rackwright.plan import Plan, load_plan
 from rackwright.yamlio import load_yaml
 from stacks.cluster_guard import UNSET, Expected, prove
@@ -110,6 +109,11 @@ class Stack:
         config = settings.get("config") or {}
         named = [str(config.get(f"rackwright:{key}") or UNSET) for key in ("context", "identity")]
         prove(Expected(self.name, *named), files(self.env))
+
+    def on_hosts(self) -> bool:
+        """Whether the settings are for hosts, which an inventory names: there is no cluster to prove."""
+        settings = load_yaml(self.project / f"Pulumi.{self.name}.yaml").data or {}
+        return bool((settings.get("config") or {}).get("rackwright:inventory"))
 
     def plan(self) -> Plan:
         """The plan that the stack's settings name.
@@ -232,7 +236,7 @@ def open_stack(name: str, say: Any) -> Stack:
 
 def run(action: str, name: str, extra: Sequence[str], markdown: Path | None = None) -> int:
     stack = open_stack(name, _say)
-    hosts = plan_targets_hosts(stack.plan())
+    hosts = stack.on_hosts()
     if action in {"up", "preview"}:
         policy.require(stack.plan())
     if not hosts:

@@ -108,6 +108,14 @@ class UnitHost:
         """Make these the faults of engines that are started from now on: ``refuses WORD`` and the like."""
         self.path("/run/sim/faults").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
+    def program(self, path: str) -> None:
+        """An engine's program at ``path`` below /opt, which answers as an image's does."""
+        place = self.directory / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        python = shlex.quote(str(Path(sys.executable).resolve()))
+        place.write_text(f'#!/bin/sh\nexec {python} -S -E /run/shims.py native "$@"\n', encoding="utf-8")
+        place.chmod(0o755)
+
     def weights(self, model: str, kib: int) -> Path:
         """A directory that looks like the weights of ``model``, sparse."""
         folder = self.path(f"/var/lib/models/{model}")
@@ -233,7 +241,8 @@ class UnitHosts:
         at = host.directory
         for name in (
             "etc/systemd/system", "etc/nginx/conf.d", "etc/rackwright-tls", "run/sim", "run/sshd",
-            "var_log/nginx", "var_lib/nginx", "var_lib/models", "home/ops", "tmp", "sbin", "ssh", "net",
+            "var_log/nginx", "var_lib/nginx", "var_lib/models", "home/ops", "opt", "tmp", "sbin", "ssh",
+            "net",
         ):  # fmt: skip
             (at / name).mkdir(parents=True, exist_ok=True)
         for name in ETC:
@@ -298,6 +307,7 @@ def _script(host: UnitHost) -> str:
         "mount --bind $h/sbin /usr/local/sbin",
         "mount --bind $h/home /home",
         "mount --bind $h/var_log /var/log",
+        "mount --bind $h/opt /opt",
         "mount --bind $h/var_lib /var/lib",
         "mount --bind $h/etc /etc",
         "mount --rbind $h/run /run",

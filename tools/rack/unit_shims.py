@@ -9,6 +9,7 @@ container's name, refuses to generate (``refuses``), ends at once (``ends``), or
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import os
 import re
@@ -278,7 +279,18 @@ def engine(argv: Sequence[str], key: str, address: str, port: int, fault: str) -
     return 0
 
 
+def native(argv: Sequence[str]) -> int:
+    """An engine that the host runs itself: its address, port and weights are on its command line."""
+    given = dict(itertools.pairwise(argv))
+    if not Path(given["--model"]).is_file():
+        print(f"no weights at {given['--model']}", file=sys.stderr)
+        return 1
+    key = os.environ["LLAMA_API_KEY"]
+    return engine(argv, key, given["--host"], int(given["--port"]), _fault(argv))
+
+
 TOOLS = {
+    "native": native,
     "systemctl": systemctl,
     "journalctl": journalctl,
     "docker": docker,
