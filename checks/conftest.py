@@ -6,6 +6,7 @@ a testinfra host list (``ssh://gpu-01``, ``docker://…``) is left to testinfra,
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -43,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rackwright", "preflight checks (with --hosts INVENTORY)")
     group.addoption("--plan", metavar="FILE", help="plan, instead of the one the inventory names")
     group.addoption(
-        "--tier", type=int, default=0, choices=range(5), help="highest tier of checks (default 0)"
+        "--tier", type=int, choices=range(5), help="highest tier of checks (default 0, or as -m tier2 says)"
     )
     group.addoption("--load", choices=[load.value for load in Load], help="demand readings at this load")
     group.addoption("--known-hosts", metavar="FILE", help="host keys, instead of your own known_hosts")
@@ -123,7 +124,7 @@ def _session(config: pytest.Config, path: Path) -> Session:
             key_file=_path(option.ssh_identity_file),
             inventory=str(path),
         ),
-        tier=option.tier,
+        tier=_tier(option.tier, option.markexpr),
         forks=option.forks,
         load=Load(option.load) if option.load else None,
         kept=_path(option.captures),
@@ -131,6 +132,12 @@ def _session(config: pytest.Config, path: Path) -> Session:
         notes=result.notes,
         waivers=waived,
     )
+
+
+def _tier(given: int | None, marks: str) -> int:
+    """``-m tier2`` asks for the checks of tier 2: they exist only where the tier is asked for."""
+    named = [int(number) for number in re.findall(r"\btier([0-4])\b", marks or "")]
+    return max(named, default=0) if given is None else given
 
 
 def _path(text: str | None) -> Path | None:
@@ -211,6 +218,8 @@ def verdict(request: pytest.FixtureRequest) -> Result:
     """The verdict of one item. What could not be measured is an error here, never a pass."""
     run = request.config.stash[SESSION]
     subject: Subject = request.param
+    if (spared := run.not_tested(subject)) and not run.captures()[subject.name].problem:
+        pytest.skip(f"not tested: {spared}")
     result = _dead(request, run, subject) or run.judge(subject)
     request.node.stash[RESULT] = result
     if result.waived is not None:

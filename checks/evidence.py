@@ -31,7 +31,7 @@ _COMMON = frozenset(("max", "min", "allowed", "count", "required", "expected"))
 def runnable(command: Command, expected: Any = None) -> str:
     """The command as it can be pasted on the host: under sudo where it needs root, with the plan's values."""
     values = variables_for([command], expected) if expected is not None else {}
-    shell = "".join(f"{name}={shlex.quote(value)}; " for name, value in values.items()) + command.shell
+    shell = "".join(f"{name}={shlex.quote(value)}; " for name, value in values.items()) + command.title
     if not command.root:
         return shell
     return f"sudo {shell}" if _PLAIN.fullmatch(shell) else f"sudo sh -c {shlex.quote(shell)}"
@@ -72,7 +72,7 @@ def _same(host: str, command: str, rc: int | None, excerpt: str) -> Evidence:
 def _was_read(command: Command, out: CommandOutput, outcome: Outcome) -> bool:
     """Whether an output has no part in it that something could not be measured."""
     fine = out.state == "done" and out.rc in command.ok_rcs
-    return fine and "`" in outcome.message and command.shell[:40] not in outcome.message
+    return fine and "`" in outcome.message and command.title[:40] not in outcome.message
 
 
 def _that_matter(views: Sequence[HostView], outcome: Outcome) -> list[HostView]:

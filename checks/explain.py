@@ -53,7 +53,7 @@ def to_try(result: Result, check: Check | None) -> str:
         if about and about[1] in item.command:
             return item.command
     for command in check.commands if check else ():
-        if about and about[1] in command.shell:
+        if about and about[1] in command.title:
             return runnable(command)
     if result.evidence:
         return result.evidence[0].command

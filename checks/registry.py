@@ -40,6 +40,7 @@ class Command:
         ok_rcs: exit statuses that mean the tool did its work.
         variables: plan values it reads as environment variables (``RW_MODEL_DIR``), quoted by the collector.
         paired: it runs on two hosts at once, as server and as client; the collector's script leaves it out.
+        shown: stands for ``shell`` where a person reads it and the text is a program.
     """
 
     key: str
@@ -51,6 +52,12 @@ class Command:
     ok_rcs: tuple[int, ...] = (0,)
     variables: tuple[str, ...] = ()
     paired: bool = False
+    shown: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a person reads and can paste."""
+        return self.shown or self.shell
 
 
 @dataclass(frozen=True)

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from checks.bench import Bench
 from checks.capture import Capture
+from checks.collect import commands_of
 from checks.fleet import collect_all
+from checks.pairs import exchange
 from checks.registry import Check, Scope
 from checks.runner import (
     DEADLINES,
     REACHABLE,
+    critical,
     left_out,
     left_out_hosts,
+    needs_pair,
+    not_loaded,
     oldest,
     read_capture,
     scripts,
 )
+from rackwright.files import write_whole
 from rackwright.inventory import Inventory
 from rackwright.plan import Plan
-from rackwright.verdict import Load, Result, Results
+from rackwright.verdict import Load, Result, Results, Severity
 from rackwright.waivers import Waivers
 from remote.transport import Network, Settings
 
@@ -63,6 +71,8 @@ class Session:
     results: list[Result] = field(default_factory=list)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     begin: float = field(default_factory=time.monotonic)
+    pruned: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Hosts that are not put under load: after which tier, and why."""
     _captures: dict[str, Capture] | None = None
     _bench: Bench | None = None
 
@@ -119,11 +129,62 @@ class Session:
         hosts = self._hosts()
         if self.kept is not None:
             return {h.name: read_capture(self.kept, h.name) for h in hosts.hosts}
+        return self._by_tiers(hosts)
+
+    def _by_tiers(self, hosts: Inventory) -> dict[str, Capture]:
+        """Tier after tier; a host with a critical finding is not put under the load of later ones. Where only
+        later tiers were selected, what would keep a host from them is still collected and judged."""
         checks = list({s.check.id: s.check for s in self.selected}.values())
-        tiers = {c.tier for c in checks}
-        settings = replace(self.settings, deadline_s=sum(DEADLINES.get(tier, 60.0) for tier in tiers))
-        jobs = scripts(self.plan, hosts, checks)
-        return {c.host: c for c in collect_all(Network(settings), jobs, forks=self.forks)}
+        tiers = sorted({c.tier for c in checks} | {0})
+        gate = [c for c in self.registry.values() if c.tier == 0 and c.severity is Severity.CRITICAL]
+        found: dict[str, Capture] = {}
+        for tier in tiers:
+            mine = {c.id: c for c in checks if c.tier == tier}
+            if tier == 0 and tiers != [0]:
+                mine |= {c.id: c for c in gate if c.scope is Scope.HOST}
+            left = replace(hosts, hosts=tuple(h for h in hosts.hosts if self._goes_on(h.name, found)))
+            for capture in self._collected(left, list(mine.values()), tier):
+                found[capture.host] = merged(found.get(capture.host), capture)
+            if tier != tiers[-1]:
+                self._prune(left, found, mine, tier)
+        return found
+
+    def _goes_on(self, host: str, found: dict[str, Capture]) -> bool:
+        return host not in self.pruned and not (host in found and found[host].problem)
+
+    def _collected(self, hosts: Inventory, checks: list[Check], tier: int) -> Iterator[Capture]:
+        settings = replace(self.settings, deadline_s=DEADLINES.get(tier, 60.0))
+        network = Network(settings)
+        reached = []
+        for capture in collect_all(network, scripts(self.plan, hosts, checks), forks=self.forks):
+            reached += [capture.host] if not capture.problem else []
+            yield capture
+        together = [command for command in commands_of(filter(needs_pair, checks)) if command.paired]
+        if together:
+            members = [h for h in hosts.hosts if h.name in reached]
+            yield from exchange(network, self.plan, members, together, forks=self.forks)
+
+    def _prune(
+        self, hosts: Inventory, found: dict[str, Capture], checks: dict[str, Check], tier: int
+    ) -> None:
+        bench = Bench.for_checks(self.plan, hosts, checks.values(), self.load, waivers=self.waivers)
+        results = [
+            bench.judge_host(check, bench.view(found[host.name]))
+            for host in hosts.hosts
+            if not found[host.name].problem
+            for check in checks.values()
+            if check.scope is Scope.HOST and check.severity is Severity.CRITICAL
+        ]
+        for name, ids in critical(results).items():
+            self.pruned[name] = (tier, not_loaded(ids, tier))
+
+    def not_tested(self, subject: Subject) -> str:
+        """Why a check of a later tier was not made on its host; empty where it was."""
+        if subject.check.scope is not Scope.HOST or not subject.check.tier:
+            return ""
+        self.captures()
+        tier, reason = self.pruned.get(subject.name, (subject.check.tier, ""))
+        return reason if subject.check.tier > tier else ""
 
     def _shared(self) -> dict[str, Capture]:
         """Workers of one run collect once: the first takes the lock, the others read what it wrote."""
@@ -134,8 +195,14 @@ class Session:
             if not (self.shared / "done").exists():
                 for capture in self._collect().values():
                     capture.write(directory)
+                write_whole(self.shared / "pruned.json", json.dumps(self.pruned))
                 (self.shared / "done").touch()
+        kept = json.loads((self.shared / "pruned.json").read_text(encoding="utf-8"))
+        self.pruned = {name: (tier, reason) for name, (tier, reason) in kept.items()}
         return {h.name: read_capture(directory, h.name) for h in self._hosts().hosts}
+
+    def _pruned_notes(self) -> list[str]:
+        return [f"{name}: {reason}" for name, (_, reason) in sorted(self.pruned.items())]
 
     def report(self) -> Results:
         """The verdicts that items reported, as the results of one run."""
@@ -150,7 +217,11 @@ class Session:
         hosts = hosts or [h.name for h in self._hosts().hosts]
         hosts += [r.subject for r in self.results if r.scope == "host"]
         reported = {(r.check, r.subject) for r in self.results}
-        asked = {(s.check.id, s.name) for s in self.selected if s.name not in dead}
+        spared = [s for s in self.selected if self._captures is not None and self.not_tested(s)]
+        loaded = {id(s) for s in spared}
+        asked = {(s.check.id, s.name) for s in self.selected if s.name not in dead and id(s) not in loaded}
+        missed = {name: per_host.get(name, 0) for name in dead}
+        missed |= Counter(s.name for s in spared)
         return Results(
             plan=self.plan.header.name,
             plan_digest=self.plan.digest,
@@ -160,13 +231,20 @@ class Session:
             hosts=tuple(dict.fromkeys([*hosts, *dead])),
             complete=bool(dead) or asked <= reported,
             unreachable=dead,
-            not_measured={name: per_host.get(name, 0) for name in dead},
-            notes=(*self.notes, *self.waivers.notes(self.results)),
+            not_measured=missed,
+            notes=(*self.notes, *self._pruned_notes(), *self.waivers.notes(self.results)),
             captures=str(self.kept or ""),
             left_out_checks=left_out(self.registry, [s.check for s in self.selected]),
             left_out_hosts=left_out_hosts(self.plan, self._hosts()),
             results=tuple(self.results),
         )
+
+
+def merged(before: Capture | None, later: Capture) -> Capture:
+    """What two collections of one host brought back; one that failed changes nothing of what came before."""
+    if before is None or later.problem:
+        return before if before is not None else later
+    return before.model_copy(update={"outputs": {**before.outputs, **later.outputs}})
 
 
 def first_items(selected: Iterable[tuple[Subject, str]]) -> dict[str, str]:

@@ -68,7 +68,7 @@ class HostView:
         try:
             return self.capture.outputs[command.key]
         except KeyError:
-            raise NotMeasured(f"`{command.shell}` was not collected") from None
+            raise NotMeasured(f"`{command.title}` was not collected") from None
 
     def text(self, command: Command) -> str:
         """Standard output of a command that did its work.
@@ -77,7 +77,7 @@ class HostView:
             NotMeasured: it is missing, was refused, timed out, was cut, or failed.
         """
         out = self.output(command)
-        name = f"`{command.shell.split(' 2>')[0][:80]}`"
+        name = f"`{command.title.split(' 2>')[0][:80]}`"
         if out.state != "done":
             reason = _REASONS[out.state].format(
                 limit=command.timeout_s, cap=command.cap_bytes, note=out.stderr
@@ -99,7 +99,7 @@ class HostView:
         if not parsed.understood:
             lines = "; ".join(str(p.text) for p in parsed.problems[:2]) or "no line of it was recognised"
             raise NotMeasured(
-                f"the output of `{command.shell[:60]}` was not understood: {lines}", evidence=lines
+                f"the output of `{command.title[:60]}` was not understood: {lines}", evidence=lines
             )
         facts: dict[str, Any] = parsed.facts
         return facts

@@ -22,8 +22,12 @@ def _probe(what: str) -> str:
     return f"CUDA_DEVICE_ORDER=PCI_BUS_ID python3 - {what} <<'RW_PROGRAM'\n{_PROGRAM}RW_PROGRAM"
 
 
-CUDA_GPUS = Command("cuda-gpus", _probe("gpus"), timeout_s=120)
-CUDA_PEERS = Command("cuda-peers", _probe("peers"), timeout_s=120)
+CUDA_GPUS = Command(
+    "cuda-gpus", _probe("gpus"), timeout_s=120, shown="python3 - gpus <checks/programs/cuda_probe.py"
+)
+CUDA_PEERS = Command(
+    "cuda-peers", _probe("peers"), timeout_s=120, shown="python3 - peers <checks/programs/cuda_probe.py"
+)
 DIAG = Command(
     "dcgmi-diag", 'dcgmi diag -r "$RW_DIAG_LEVEL" -j', parser="dcgmi-diag", timeout_s=900,
     ok_rcs=tuple(range(256)), variables=("RW_DIAG_LEVEL",),
@@ -37,6 +41,7 @@ ALL_REDUCE = Command(
     '|| echo "status $?"; done; echo "== end"',
     timeout_s=600,
     variables=("RW_GPUS",),
+    shown='all_reduce_perf -b 1G -e 8G -f 2 -g "$RW_GPUS"',
 )
 LOAD = "uses every GPU for seconds: up to 2 GiB of its memory, 0.5 GiB of pinned host memory"
 COLLECTIVE = "loads all GPUs of a host and their links for a minute; nothing else may use them"

@@ -16,6 +16,7 @@ NVME_READ = Command(
     'echo "status $?"; done; echo "== end $n"',
     root=True,
     timeout_s=240,
+    shown="dd if=/dev/nvme0n1 of=/dev/null bs=16M count=128 iflag=direct",
 )
 READS = "reads the first 2 GiB of every NVMe disk past the cache, one disk after another; writes nothing"
 _RATE = re.compile(r"^(\d+) bytes.*?copied, ([\d.]+(?:e-?\d+)?) s(?:econds)?\b", re.M)

@@ -30,9 +30,9 @@ from rackwright.verdict import Outcome, Severity, failed, passed, warned
 NAMES = Command(
     "names",
     # All at once: a server that is away costs its deadline once, not once a name.
-    "u() { read -r a b </proc/uptime; a=${a%.*}${a#*.}; }; u; s=$a; n=0; "
+    "u() { read -r k b </proc/uptime; k=${k%.*}${k#*.}; }; u; m=$k; n=0; "
     "for h in $RW_NAMES; do n=$((n + 1)); "
-    '( if r=$(timeout 3 getent ahosts "$h"); then set -- $r; u; echo "$h $1 $((a - s))"; '
+    '( if r=$(timeout 3 getent ahosts "$h"); then set -- $r; u; k=$((k - m)); echo "$h $1 $k"; '
     'else echo "$h none -"; fi ) & done; wait; ip route show default | sed "s/^/route /"; echo "end $n"',
     variables=("RW_NAMES",),
 )
@@ -42,8 +42,8 @@ HOLDS = Command(
     "if command -v dpkg-query >/dev/null; then echo '== dpkg'; "
     "dpkg-query -W -f '${Status} ${Package}\\n' 'nvidia-*' 'cuda-drivers*' 'linux-*' 2>/dev/null; "
     "echo '== auto'; apt-config dump APT::Periodic::Unattended-Upgrade; "
-    "elif command -v rpm >/dev/null; then echo '== locks'; "
-    "cat /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.list 2>/dev/null; fi; "
+    "else if command -v rpm >/dev/null; then echo '== locks'; "
+    "cat /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.list 2>/dev/null; fi; fi; "
     "echo '== end'",
 )
 RUNTIME_CONFIG = Command(

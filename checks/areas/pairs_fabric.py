@@ -67,6 +67,7 @@ PINGPONG = Command(
     root=True,
     timeout_s=15,
     paired=True,
+    shown="ibv_rc_pingpong -d mlx5_0 -g 3 -n 1000 PEER",
 )  # fmt: skip
 WRITE = Command(
     "ib-write",
@@ -77,6 +78,7 @@ WRITE = Command(
     root=True,
     timeout_s=25,
     paired=True,
+    shown="ib_write_bw -d mlx5_0 -x 3 -F --report_gbits -D 3 PEER",
 )  # fmt: skip
 
 

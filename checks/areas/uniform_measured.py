@@ -163,6 +163,9 @@ def _outliers(item: Measured) -> Callable[[Sequence[HostView], float, Context], 
         found: list[Finding] = []
         values: dict[str, float] = {}
         for view in views:
+            if not view.capture.problem and item.command.key not in view.capture.outputs:
+                found.append(notice(view.name, "not compared: it was not put under load in this run"))
+                continue
             try:
                 values[view.name] = item.read(view)
             except NotMeasured as problem:

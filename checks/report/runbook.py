@@ -354,7 +354,7 @@ def _shells(check: Check, plan: Plan) -> list[str]:
         }
         several = len(settings) > len(command.variables)
         lines = [f"{line}  # pool {pool}" if several else line for line, pool in settings.items()]
-        out.append("\n".join([*lines, command.shell]))
+        out.append("\n".join([*lines, command.title]))
     return out
 
 

@@ -282,7 +282,8 @@ def test_elsewhere():
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "two workers"])
 def test_own_tests_land_in_the_same_report(real: Lab, workers: list[str], tmp_path: Path) -> None:
     """A file that is dropped into checks/local/, of a copy: no other run meets it there."""
-    shutil.copytree(REPOSITORY / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("checks", "remote"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
     own = tmp_path / "checks" / "local" / "test_own.py"
     own.write_text(OWN)

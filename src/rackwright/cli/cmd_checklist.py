@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from checks.registry import Check
 
 _AREAS = {
-    "bmc": "Management controller", "gpu": "GPUs", "host": "Host", "ib": "RDMA ports", "log": "Kernel log",
+    "bmc": "Management controller", "container": "Containers", "gpu": "GPUs", "host": "Host",
+    "ib": "RDMA ports", "log": "Kernel log",
     "net": "Network", "nvlink": "NVLink", "nvme": "Local storage", "os": "Operating system", "pcie": "PCIe",
     "power": "Power", "rdma": "GPUDirect", "roce": "Lossless Ethernet", "thermal": "Air", "time": "Time",
     "uniform": "Hosts of a pool alike",
@@ -54,6 +55,8 @@ def markdown(registry: Mapping[str, Check]) -> str:
         "the plan's value at `expectations.<pool>.<path>`. What cannot be read is an error, never a pass;",
         "readings of power and temperature stay open until they were taken at full load. While anything of",
         "the plan is open, unread or left out, the headline of a run says INCOMPLETE instead of READY.",
+        "Tier 0 only reads. Checks of later tiers load hosts: they are marked active with what they do, and",
+        "are never made unless `--tier` asks for them; a host with a critical finding is spared them.",
         "What a remedy shows `<like this>` is filled from the plan and the finding when a host fails.",
         "",
     ]
@@ -72,6 +75,8 @@ def _section(item: Check) -> Iterable[str]:
     yield item.why
     yield ""
     yield f"- Severity {item.severity.value}, tier {item.tier}, about one {item.scope.value}."
+    if item.active:
+        yield f"- Active, made only with `--tier {item.tier}`: {item.active}."
     if item.expects:
         yield f"- Compares with `{_path(item)}`."
     yield f"- Source: {item.source}."
