@@ -137,6 +137,10 @@ def test_infiniband_has_a_subnet_manager_and_no_lossless_ethernet() -> None:
     assert (
         "fab=0x0022, ipoib, mtu=5, rate=21, defmember=full: ALL=full;" in files["infiniband/partitions.conf"]
     )
+    # Two limited members of a partition cannot talk, and libraries take the first key, the default one.
+    assert "limited" not in "".join(
+        line for line in files["infiniband/partitions.conf"].splitlines() if not line.startswith("#")
+    )
     assert not [path for path in files if "rail-qos" in path]
     assert "mtu: 4092" in files[f"nodes/h200-01/{hosts.NETPLAN}"]
     assert fabric.fabric.subnet is not None and fabric.fabric.subnet.rate == "NDR"

@@ -63,8 +63,10 @@ def files(fabric: Topology) -> dict[str, str]:
     nodes = ", ".join(host.node for host in fabric.hosts)
     partitions = f"""\
 # Partitions of {fabric.plan.header.name}. Nodes: {nodes}.
-# The default partition keeps the subnet manager reachable; members of it are limited to talking with it.
-Default=0x7fff, ipoib, mtu={net.mtu_code}, rate={net.rate_code}: ALL=limited, SELF=full;
+# Everybody is a full member of both: NCCL and UCX take the first key of a port, the default one, and two
+# limited members of it could not talk. To wall a cluster off, name its port GUIDs (ibstat -p) instead of ALL
+# below, make ALL limited above, and give the libraries the index of the key (NCCL_IB_PKEY, UCX_IB_PKEY).
+Default=0x7fff, ipoib, mtu={net.mtu_code}, rate={net.rate_code}: ALL=full, SELF=full;
 {net.partition}=0x{net.pkey:04x}, ipoib, mtu={net.mtu_code}, rate={net.rate_code}, defmember=full: ALL=full;
 """
     options = f"""\
