@@ -131,7 +131,11 @@ def test_no_library_is_told_a_gid_index() -> None:
 
 def test_infiniband_has_a_subnet_manager_and_no_lossless_ethernet() -> None:
     fabric, files = rendered(few(plan("hgx-h200-8-ib", "infiniband", pkey=0x22), 2))
+    # The subnet manager configures the switches; their cables are planned all the same.
     assert "switches" not in {path.split("/")[0] for path in files}
+    assert (
+        files["cables.csv"].splitlines()[1] == "h200-01-r0,host,0,400,5,h200-01,ibp25s0,dc1-r01,leaf-g1-r0,1"
+    )
     for name in ("partitions.conf", "opensm.conf"):
         assert_golden(GOLDEN / "infiniband" / name, files[f"infiniband/{name}"])
     assert (

@@ -42,6 +42,9 @@ def test_marking_comes_before_pauses() -> None:
     """Half of the ports congested at once still leave each more than the depth at which all is marked."""
     for entry in load_catalog().switches.values():
         rate, ports = int(entry.rate_gbps.value), int(entry.ports.value)
+        if entry.buffer is None:
+            assert entry.names == {"infiniband": "{port}"}
+            continue
         _, most = qos.marking(rate, 5, 40, entry.latency.value / 1e6)
         aside = ports * qos.headroom(rate, 40)
         assert most < qos.pause_depth(int(entry.buffer.value * 2**20), aside, ports), entry.id
@@ -67,6 +70,26 @@ def test_switches_of(nodes: int, groups: int, uplinks: int, spines: int, planes:
         spines,
         planes,
     )
+
+
+def test_infiniband_switches_have_cables_and_nothing_to_configure() -> None:
+    """One leaf a rail for a few nodes; no AS numbers, addresses or lossless classes."""
+    fabric, files = rendered(few(plan("hgx-h200-8-ib", "infiniband", uplink_cable_m=30), 4))
+    assert (fabric.switching.os, fabric.switching.switch) == ("infiniband", "nvidia-qm9700")
+    assert (fabric.switching.asn, fabric.switching.loopbacks, fabric.switching.mtu) == (None, None, None)
+    assert {c.length_m for c in fabric.cables if c.kind == "uplink"} == {30}
+    assert checking.check(fabric.plan, files).problems == []
+    moved = files["cables.csv"].replace("h200-01-r0,host,0,", "h200-01-r0,host,1,", 1)
+    assert checking.check(fabric.plan, {**files, "cables.csv": moved}).problems != []
+
+
+def test_a_switch_of_the_other_kind_is_refused() -> None:
+    with pytest.raises(InputErrors, match=r"must be a system that NVIDIA Quantum-2 QM9700.* runs: infiniband"):
+        plan(switch="nvidia-qm9700")
+    with pytest.raises(InputErrors, match='found "infiniband"'):
+        plan("hgx-h200-8-ib", "infiniband", switch="nvidia-sn5400")
+    with pytest.raises(InputErrors, match="must have ports of the NICs' 400 Gb/s"):
+        plan(switch="nvidia-sn5600", switch_os="cumulus")
 
 
 def test_two_tiers_end_at_2048_nodes() -> None:

@@ -8,6 +8,9 @@ from pydantic import model_validator
 
 from rackwright.catalog.figures import Count, Entry, Frozen, GigabitsPerSecond, Mebibytes, Microseconds
 
+INFINIBAND = "infiniband"
+"""Stands among ``names`` for a switch that its subnet manager configures."""
+
 
 class SonicPlatform(Frozen):
     """How SONiC knows the switch. ``first_lanes``: the first of each port's lanes, in port order."""
@@ -20,7 +23,8 @@ class SonicPlatform(Frozen):
 
 
 class SwitchEntry(Entry):
-    """One fixed switch. ``buffer``: shared by all ports. ``latency``: of a frame cut through it.
+    """One fixed switch. ``buffer``: shared by all ports, of Ethernet switches. ``latency``: of a frame cut
+    through it.
 
     ``names``: how each operating system that runs on it names port number ``{port}`` (from 1), whose first
     of eight lanes is number ``{lane}`` (from 0).
@@ -29,10 +33,16 @@ class SwitchEntry(Entry):
     kind: Literal["switch"]
     ports: Count
     rate_gbps: GigabitsPerSecond
-    buffer: Mebibytes
+    buffer: Mebibytes | None = None
     latency: Microseconds
     names: dict[str, str]
     sonic: SonicPlatform | None = None
+
+    @model_validator(mode="after")
+    def _buffered(self) -> SwitchEntry:
+        if self.buffer is None and set(self.names) != {INFINIBAND}:
+            raise ValueError("buffer must be given: marking and pauses are set by it")
+        return self
 
     @model_validator(mode="after")
     def _lanes_of_every_port(self) -> SwitchEntry:

@@ -114,7 +114,8 @@ def _checked(result: Result) -> list[str]:
         lines.append("")
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(result.checked.items()))
     lines.append(f"checked    {kinds}")
-    lines.append(f"cables     {result.cables} of {result.planned} read at both ends")
+    if result.planned:
+        lines.append(f"cables     {result.cables} of {result.planned} read at both ends")
     if result.missing:
         lines.append(f"not given  {len(result.missing)} files of the plan: {listing(result.missing, 3)}")
     if result.ignored:

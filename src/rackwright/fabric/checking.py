@@ -112,7 +112,8 @@ def check(plan: Plan, files: Mapping[str, str], *, whole: bool = False) -> Resul
         result.checked[kind] = result.checked.get(kind, 0) + 1
         result.problems += _as_planned(place, path, text, expected[place], fabric)
     ends = _ends(fabric, given, result.problems)
-    result.cables, result.planned = _both_ends(fabric, ends), len(fabric.cables)
+    result.cables = _both_ends(fabric, ends)
+    result.planned = len(fabric.cables) if fabric.configured else 0
     result.problems = _distinct([*result.problems, *disagreements(fabric, ends)])
     return result
 
@@ -135,9 +136,9 @@ def _place(
         tail = "/".join(parts[start:])
         if tail in expected:
             return tail
-    if fabric.fabric.switching is None:
+    if not fabric.configured:
         return None
-    system = OS[fabric.fabric.switching.os]
+    system = OS[fabric.switching.os]
     if not system.recognises(text):
         return None
     try:

@@ -49,12 +49,13 @@ def render(plan: Plan) -> tuple[Topology, dict[str, str]]:
             )
         )
     found: dict[str, str] = {}
-    if switching is not None:
+    if switching is not None and fabric.configured:
         if switching.os not in OS:
             raise InputErrors(unknown_os("fabric.switching.os", switching.os))
         system = OS[switching.os]
         for switch in fabric.switches:
             found[f"switches/{switch.name}/{system.file}"] = system.render(switch, fabric)
+    if switching is not None:
         found[cables.CABLES] = cables.cable_map(fabric)
     if fabric.fabric.subnet is not None:
         found |= infiniband.files(fabric)

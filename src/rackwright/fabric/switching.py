@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rackwright.catalog import Catalog, SwitchEntry
+from rackwright.catalog.switch_entries import INFINIBAND
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.fabric import qos
 from rackwright.fabric.switches import OS
@@ -16,16 +18,18 @@ SPINE_ASN = 4_200_000_000
 MIB = 2**20
 
 
-def chosen(catalog: Catalog, choice: FabricChoice, rate_gbps: int) -> SwitchEntry | None:
+def chosen(catalog: Catalog, choice: FabricChoice, rate_gbps: int, kind: str) -> SwitchEntry | None:
     """The switch that the workload names, or the first that has ports of the NICs' rate and runs its system.
+
+    ``kind``: of the fabric; InfiniBand's switches have no system to choose.
 
     None where none is named and the catalog has none of that rate.
 
     Raises:
         InputErrors: no such system or switch, or one that does not fit.
     """
-    system = choice.switch_os
-    if system not in OS:
+    system = INFINIBAND if kind == INFINIBAND else choice.switch_os
+    if system not in OS and system != INFINIBAND:
         raise InputErrors(unknown_os("fabric.switch_os", system))
     if choice.switch is None:
         fits = [s for s in catalog.switches.values() if s.rate_gbps.value == rate_gbps]
@@ -69,7 +73,9 @@ def unknown_os(where: str, system: str) -> Problem:
     )
 
 
-def switching(entry: SwitchEntry, choice: FabricChoice, *, rails: int, nodes: int) -> Switching:
+def switching(
+    entry: SwitchEntry, choice: FabricChoice, *, rails: int, nodes: int, kind: str = "roce"
+) -> Switching:
     """The switches for ``nodes`` nodes of ``rails`` rails.
 
     Spines are shared by all rails while each can reach every leaf; beyond that each rail has its own plane,
@@ -97,8 +103,16 @@ def switching(entry: SwitchEntry, choice: FabricChoice, *, rails: int, nodes: in
                 "split the workload over several fabrics, or name a switch with more ports",
             )
         )
+    of_kind: dict[str, Any] = {
+        "asn": SPINE_ASN,
+        "loopbacks": choice.loopbacks,
+        "mtu": qos.SWITCH_MTU,
+        "buffer_bytes": int(entry.buffer.value * MIB) if entry.buffer else None,
+    }
+    if kind == INFINIBAND:
+        of_kind = {"host_cable_m": choice.host_cable_m, "uplink_cable_m": choice.uplink_cable_m}
     return Switching(
-        os=choice.switch_os,
+        os=INFINIBAND if kind == INFINIBAND else choice.switch_os,
         switch=entry.id,
         ports=ports,
         hosts_per_leaf=down,
@@ -106,10 +120,7 @@ def switching(entry: SwitchEntry, choice: FabricChoice, *, rails: int, nodes: in
         groups=groups,
         planes=planes,
         spines=spines,
-        asn=SPINE_ASN,
-        loopbacks=choice.loopbacks,
-        mtu=qos.SWITCH_MTU,
-        buffer_bytes=int(entry.buffer.value * MIB),
+        **of_kind,
     )
 
 

@@ -35,7 +35,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Switch:
-    """One switch. ``rail``, ``group``: of a leaf."""
+    """One switch. ``rail``, ``group``: of a leaf. ``asn``, ``loopback``: 0 and empty in InfiniBand."""
 
     name: str
     role: Literal["leaf", "spine"]
@@ -89,7 +89,7 @@ class HostLink:
 
 @dataclass(frozen=True)
 class Topology:
-    """``switches`` is empty where the plan has none (InfiniBand, or no switch of that rate)."""
+    """``switches`` is empty where the plan has none: the catalog knows none of that rate."""
 
     plan: Plan
     fabric: Fabric
@@ -114,6 +114,11 @@ class Topology:
     def switching(self) -> Switching:
         assert self.fabric.switching is not None
         return self.fabric.switching
+
+    @property
+    def configured(self) -> bool:
+        """Whether switches have files of their own; InfiniBand's are configured by the subnet manager."""
+        return self.fabric.kind == "roce" and self.fabric.switching is not None
 
 
 def topology(plan: Plan) -> Topology:
@@ -175,6 +180,10 @@ class _Builder:
     def switching(self) -> Switching | None:
         return self.fabric.switching
 
+    def _length(self, cable: str) -> int:
+        """Metres of a ``host_cable_m`` or ``uplink_cable_m``."""
+        return int(getattr(self.fabric.qos or self.switching, cable) or 0)
+
     def leaf(self, rail: int, group: int) -> str:
         return f"leaf-g{group + 1}-r{rail}"
 
@@ -184,6 +193,8 @@ class _Builder:
 
     def leaf_asn(self, position: int, group: int) -> int:
         assert self.switching is not None
+        if self.switching.asn is None:
+            return 0
         return self.switching.asn + 1 + group * len(self.fabric.rails) + position
 
     def _name(self, port: int) -> str:
@@ -206,7 +217,7 @@ class _Builder:
 
     def _host_cable(self, number: int, leaf: str, rail: Rail, node: Node, gateway: str) -> None:
         cable = host_cable(node.name, rail)
-        length = (self.fabric.qos and self.fabric.qos.host_cable_m) or 0
+        length = self._length("host_cable_m")
         address = f"{gateway}/{rail.node_prefix}"
         name = self._name(number)
         self.ports.setdefault(leaf, []).append(
@@ -239,7 +250,7 @@ class _Builder:
         assert switching is not None
         if not switching.spines:
             return
-        length = (self.fabric.qos and self.fabric.qos.uplink_cable_m) or 0
+        length = self._length("uplink_cable_m")
         each = switching.uplinks_per_leaf // switching.spines
         for group, position, rail in self._leaves():
             leaf = self.leaf(rail.index, group)
@@ -267,13 +278,17 @@ class _Builder:
     def _switches(self) -> Iterator[Switch]:
         switching = self.switching
         assert switching is not None and self.entry is not None
-        loopbacks = ipaddress.ip_network(switching.loopbacks)
+        network = ipaddress.ip_network(switching.loopbacks) if switching.loopbacks else None
+
+        def loopback(number: int) -> str:
+            return f"{network[number]}/32" if network else ""
+
         number = 1
         for plane in range(switching.planes):
             for which in range(switching.spines):
                 name = self.spine(plane, which)
                 ports = tuple(sorted(self.ports.get(name, ()), key=lambda p: p.number))
-                yield Switch(name, "spine", switching.asn, f"{loopbacks[number]}/32", self.entry, ports)
+                yield Switch(name, "spine", switching.asn or 0, loopback(number), self.entry, ports)
                 number += 1
         for group, position, rail in self._leaves():
             name = self.leaf(rail.index, group)
@@ -282,7 +297,7 @@ class _Builder:
                 name,
                 "leaf",
                 self.leaf_asn(position, group),
-                f"{loopbacks[number]}/32",
+                loopback(number),
                 self.entry,
                 ports,
                 rail.index,

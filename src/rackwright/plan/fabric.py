@@ -44,11 +44,13 @@ class Qos(Section):
 
 
 class Switching(Section):
-    """The switches of an Ethernet fabric: leaves by rail and group of nodes, spines above them.
+    """The switches of a fabric: leaves by rail and group of nodes, spines above them.
 
     ``hosts_per_leaf``, ``uplinks_per_leaf``: ports. ``planes``: spines are shared by all rails (1) or each
     rail has its own. ``spines``: in a plane. ``asn``: of the spines; leaves take the next, one each.
-    ``loopbacks``: one address a switch. ``buffer_bytes``: of one switch. ``mtu``: of its ports.
+    ``loopbacks``: one address a switch. ``buffer_bytes``: of one switch. ``mtu``: of its ports. InfiniBand
+    has none of these four: ``os`` is "infiniband", and the subnet manager configures the switches; it has the
+    lengths of its cables here, Ethernet in its profile.
     """
 
     os: str
@@ -59,10 +61,12 @@ class Switching(Section):
     groups: int
     planes: int
     spines: int
-    asn: int
-    loopbacks: str
-    mtu: int
-    buffer_bytes: int
+    asn: int | None = None
+    loopbacks: str | None = None
+    mtu: int | None = None
+    buffer_bytes: int | None = None
+    host_cable_m: int | None = None
+    uplink_cable_m: int | None = None
 
 
 class Rail(Section):

@@ -159,7 +159,7 @@ def _fabric(plan: Plan) -> Iterator[Problem]:
 def _subnets(fabric: Fabric) -> Iterator[Problem]:
     """Rails and the switches' own addresses must not share one."""
     networks = [(f"fabric.rails[{i}].subnet", rail.subnet) for i, rail in enumerate(fabric.rails)]
-    if fabric.switching is not None:
+    if fabric.switching is not None and fabric.switching.loopbacks:
         networks.append(("fabric.switching.loopbacks", fabric.switching.loopbacks))
     read = []
     for where, text in networks:

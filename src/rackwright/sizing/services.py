@@ -38,8 +38,8 @@ def fabric(workload: Workload, machine: Machine, catalog: Catalog, nodes: int) -
     rails = addressing.rails(nics, choice.rails, choice.subnets)
     rate = int(nics.rate_gbps.value)
     profile, switches = None, None
+    entry = switching.chosen(catalog, choice, rate, kind)
     if kind == "roce":
-        entry = switching.chosen(catalog, choice, rate)
         profile = qos.profile(
             rate,
             host_m=choice.host_cable_m,
@@ -48,8 +48,8 @@ def fabric(workload: Workload, machine: Machine, catalog: Catalog, nodes: int) -
             priority=choice.lossless_priority,
             dscp=choice.dscp,
         )
-        if entry is not None:
-            switches = switching.switching(entry, choice, rails=len(rails), nodes=nodes)
+    if entry is not None:
+        switches = switching.switching(entry, choice, rails=len(rails), nodes=nodes, kind=kind)
     return Fabric(
         kind=kind,
         rate_gbps=rate,

@@ -164,7 +164,7 @@ def _queues(used: tuple[Port, ...], qos: Qos) -> Any:
 def _buffers(switch: Switch, fabric: Topology) -> dict[str, Any]:
     """One ingress pool with headroom set aside for every lossless port; egress that never drops of it."""
     qos, speed = fabric.qos, fabric.fabric.rate_gbps * 1000
-    total = fabric.switching.buffer_bytes
+    total = fabric.switching.buffer_bytes or 0
     xoff = {"host": qos.xoff_host_bytes or 0, "uplink": qos.xoff_uplink_bytes or 0}
     cable = {"host": qos.host_cable_m, "uplink": qos.uplink_cable_m}
     profile = {kind: f"pg_lossless_{speed}_{cable[kind]}m_profile" for kind in xoff}
