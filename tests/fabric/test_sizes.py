@@ -84,7 +84,9 @@ def test_infiniband_switches_have_cables_and_nothing_to_configure() -> None:
 
 
 def test_a_switch_of_the_other_kind_is_refused() -> None:
-    with pytest.raises(InputErrors, match=r"must be a system that NVIDIA Quantum-2 QM9700.* runs: infiniband"):
+    with pytest.raises(
+        InputErrors, match=r"must be a system that NVIDIA Quantum-2 QM9700.* runs: infiniband"
+    ):
         plan(switch="nvidia-qm9700")
     with pytest.raises(InputErrors, match='found "infiniband"'):
         plan("hgx-h200-8-ib", "infiniband", switch="nvidia-sn5400")
