@@ -14,8 +14,8 @@ gc.disable()
 import pulumi  # noqa: E402
 
 from rackwright.errors import RackwrightError  # noqa: E402
-from rackwright.hosts import plan_targets_hosts  # noqa: E402
 from rackwright.plan import load_plan  # noqa: E402
+from rackwright.plan.sites import on_hosts  # noqa: E402
 from stacks import cluster_guard, settings  # noqa: E402
 from stacks.program import build  # noqa: E402
 
@@ -24,7 +24,7 @@ config = pulumi.Config()
 root = Path(pulumi.get_root_directory() or _HERE.parent)
 try:
     plan = load_plan(settings.plan_path(config, root))
-    if plan_targets_hosts(plan):
+    if on_hosts(plan.sites):
         # SSH is imported only where hosts are reached.
         from stacks.hosts import settings as hosts_settings
         from stacks.hosts.program import build_hosts

@@ -9,7 +9,7 @@ from pathlib import Path
 import pulumi
 from pulumi.runtime.config import is_config_secret
 
-from rackwright.errors import InputErrors, Problem, listing
+from rackwright.errors import InputErrors, Problem, RackwrightError, listing
 from rackwright.hosts import Settings
 from rackwright.inventory import Host, load_inventory
 from rackwright.plan import Plan
@@ -22,16 +22,20 @@ def environment(config: pulumi.Config, root: Path, plan: Plan) -> HostsEnvironme
     """What the stack's settings say of hosts.
 
     Raises:
-        InputErrors: no inventory, a host that is not in it, no API key, or one that no file can hold.
-        CannotRun: the inventory cannot be read.
+        InputErrors: no inventory that can be read, a host that is not in it, no API key, one that is no
+            secret or that no file can hold; all at once.
     """
     named = config.get("inventory")
     problems = [*_key_problems(config.get("apiKey")), *_exposed(config)]
     reached: dict[str, Host] = {}
     if named:
-        inventory = load_inventory(root / named, plan=root / config.require("plan"))
-        reached = {host.name: host for host in inventory.hosts}
-        problems += _absent(plan, reached, str(named))
+        try:
+            inventory = load_inventory(root / named, plan=root / config.require("plan"))
+        except RackwrightError as error:
+            problems += error.problems
+        else:
+            reached = {host.name: host for host in inventory.hosts}
+            problems += _absent(plan, reached, str(named))
     else:
         problems.append(
             Problem(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from rackwright.crds import Schemas
 from rackwright.errors import InputErrors
-from rackwright.hosts import decide, plan_targets_hosts
+from rackwright.hosts import decide
 from rackwright.plan import Plan
+from rackwright.plan.sites import on_hosts
 from stacks.rendering import judged, manifests_of
 
 
@@ -19,7 +20,7 @@ def require(plan: Plan) -> int:
     Raises:
         InputErrors: one breaks a rule; every violation is told. Warnings are left to the render.
     """
-    if plan_targets_hosts(plan):
+    if on_hosts(plan.sites):
         return sum(len(host.files) for host in decide(plan))
     found = manifests_of(plan)
     judgement = judged(plan, found, (), Schemas())

@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 def command(file: Path, output: Path, crds: Path | None, joined: tuple[str, ...], force: bool) -> None:
     from rackwright.cli.messages import visible
     from rackwright.crds import load_schemas
-    from rackwright.hosts import plan_targets_hosts
+    from rackwright.plan.sites import on_hosts
     from stacks.rendering import render
 
     plan = _plan(file)
-    if plan_targets_hosts(plan):
+    if on_hosts(plan.sites):
         from stacks.hosts.rendering import render_hosts
 
-        on_hosts = render_hosts(plan, output, force=force)
-        click.echo(visible(_hosts_report(on_hosts, output)))
+        written = render_hosts(plan, output, force=force)
+        click.echo(visible(_hosts_report(written, output)))
         return
     schemas = load_schemas(crds) if crds else None
     rendered = render(plan, output, joined=joined, schemas=schemas, force=force)

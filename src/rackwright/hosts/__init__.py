@@ -1,7 +1,7 @@
 """Target ``hosts``: what stands on each machine of a plan that has no Kubernetes, file by file."""
 
 from rackwright.hosts.changes import masked_content, unified
-from rackwright.hosts.deciding import decide, plan_targets_hosts
+from rackwright.hosts.deciding import decide
 from rackwright.hosts.model import HostFile, HostSet, Replica, Settings, Slot
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "Slot",
     "decide",
     "masked_content",
-    "plan_targets_hosts",
     "unified",
 ]

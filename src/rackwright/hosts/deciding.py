@@ -23,11 +23,6 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
 _AGAIN = engine.AGAIN
 
 
-def plan_targets_hosts(plan: Plan) -> bool:
-    """Whether the plan's sites are hosts. A plan of both kinds is refused by :func:`decide`."""
-    return any(site.target == "hosts" for site in plan.sites)
-
-
 def decide(plan: Plan, settings: Settings | None = None) -> tuple[HostSet, ...]:
     """What stands on each host of ``plan`` that is no spare, in the plan's order.
 

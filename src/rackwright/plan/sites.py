@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rackwright.plan.base import Section
 
 
@@ -26,3 +28,8 @@ class Site(Section):
     target: str
     zone: str
     racks: tuple[Rack, ...] = ()
+
+
+def on_hosts(sites: Iterable[Site]) -> bool:
+    """Whether a plan's sites are hosts of their own. One of both kinds is refused where it is applied."""
+    return any(site.target == "hosts" for site in sites)
