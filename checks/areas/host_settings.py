@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -270,7 +271,8 @@ def runtime_config(view: HostView, want: str) -> Outcome:
     return verdict(found, actual=f"runtimes {listing(sorted(runtimes))}", expected=f"cgroups by {want}")
 
 
-def _toml(text: str, what: str) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _toml(text: str, what: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -333,7 +335,9 @@ def kubelet(view: HostView, want: str, context: Context) -> Outcome:
     )
 
 
-def _yaml(text: str) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _yaml(text: str) -> Mapping[str, Any]:
+    """The hosts of a pool have the same file."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:

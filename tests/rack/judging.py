@@ -26,16 +26,16 @@ def require_rack() -> None:
         pytest.skip(str(problem).splitlines()[0])
 
 
-def static_checks() -> tuple[Check, ...]:
-    return runner.select(registry.load())
+def static_checks(tier: int = 0) -> tuple[Check, ...]:
+    return runner.select(registry.load(), tier=tier)
 
 
 class Bench:
     """A running rack, what a healthy run of it gives, and what faults must change in that."""
 
-    def __init__(self, rack: Rack) -> None:
+    def __init__(self, rack: Rack, *, tier: int = 0) -> None:
         self.rack = rack
-        self.checks = static_checks()
+        self.checks = static_checks(tier)
         self.inventory = bind(load_inventory(rack.inventory), rack.plan).inventory
         self.healthy = self.run()
         self.judged = applicable(self.healthy.results)

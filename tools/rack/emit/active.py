@@ -94,8 +94,8 @@ def _all_reduce(state: HostState) -> str:
     top = state.active.all_reduce
     head = (
         "# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 8589934592 step: 2(factor)\n"
-        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw"
-        "   busbw #wrong\n"
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time"
+        "   algbw   busbw #wrong\n"
     )
     rows = ""
     for power in (30, 31, 32, 33):

@@ -16,13 +16,22 @@ def has_diag(state: HostState) -> bool:
     return bool(state.diag_level)
 
 
-@fault("cuda-dead", "active", "gpu-cuda-init", touches="cuda", alone=True)
+_UNREAD = "gpu-memory-bandwidth gpu-host-bandwidth uniform-memory-bandwidth@pool uniform-host-bandwidth@pool"
+"""What cannot be measured where a GPU cannot be used."""
+
+
+@fault(
+    "cuda-dead", "active", f"gpu-cuda-init nvlink-peer-bandwidth {_UNREAD}", touches="cuda memory host",
+    alone=True,
+)  # fmt: skip
 def cuda_dead(state: HostState, rng: random.Random, args: Args) -> None:
     """CUDA does not start, though every tool is content: the fabric manager has not set up NVLink."""
     state.active.cuda = 802
 
 
-@fault("gpu-refuses", "active", "gpu-cuda-init", touches="cuda", args=GPU, alone=True)
+@fault(
+    "gpu-refuses", "active", f"gpu-cuda-init {_UNREAD}", touches="cuda memory host", args=GPU, alone=True
+)  # fmt: skip
 def gpu_refuses(state: HostState, rng: random.Random, args: Args) -> None:
     """One GPU refuses a context: an uncorrectable error that was not counted."""
     state.active.cuda_of[one_gpu(state, rng, args).index] = "context 214"
