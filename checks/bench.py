@@ -11,7 +11,7 @@ from typing import Any
 from checks.capture import Capture
 from checks.evidence import evidence
 from checks.parsers import parse_once
-from checks.registry import Check, Command, Judge, Scope, expectation
+from checks.registry import Check, Command, Judge, Scope, wanted
 from checks.remedy import filled
 from checks.view import HostView, NotMeasured
 from rackwright.inventory import Host, Inventory
@@ -145,7 +145,7 @@ class Bench:
     def _outcome(self, item: Check, pool: Pool, seen: Any, context: Context) -> Outcome:
         want = None
         if item.expects:
-            want = expectation(context.expectations, item.expects)
+            want = wanted(item, context.expectations)
             if want is None:
                 return could_not_measure(f"missing expectation {_plan_path(item, pool)}")
             if isinstance(want, NotApplicable):

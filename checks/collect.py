@@ -65,12 +65,16 @@ _PLAIN = re.compile(r"^[a-z][\w.+-]*( +[\w./:,@%+*?=-]+)*$")
 _TOOL = re.compile(r"^\s*([a-z][\w.+-]*)(\s|$)")
 
 
-def commands_of(checks: Iterable[Check]) -> tuple[Command, ...]:
-    """Every command once, those with short deadlines first: a tool that hangs delays little else."""
+def commands_of(checks: Iterable[Check], vendor: str = "") -> tuple[Command, ...]:
+    """Every command once, those with short deadlines first: a tool that hangs delays little else.
+
+    ``vendor``: of the host's accelerators; tools of another vendor are not asked there.
+    """
     unique: dict[str, Command] = {}
     for item in checks:
         for command in item.commands:
-            unique.setdefault(command.key, command)
+            if not vendor or command.vendor in ("", vendor):
+                unique.setdefault(command.key, command)
     return tuple(sorted(unique.values(), key=lambda c: (c.timeout_s, tool_of(c) not in _READERS)))
 
 

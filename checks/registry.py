@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from rackwright.plan.base import NotApplicable
@@ -58,6 +59,27 @@ class Command:
     def title(self) -> str:
         """What a person reads and can paste."""
         return self.shown or self.shell
+
+    @property
+    def vendor(self) -> str:
+        """Whose accelerators it asks, by the tools that it names; empty where it asks none."""
+        return _vendor_of(self.shell)
+
+
+VENDOR_TOOLS: Mapping[str, re.Pattern[str]] = {
+    "nvidia": re.compile(r"nvidia|\bnv-|\bdcgmi\b|cuda|cudnn|nccl|\bnvpmodel\b|\btegrastats\b"),
+    "amd": re.compile(r"\b(?:amd-smi|rocm-smi|rocminfo)\b"),
+    "huawei": re.compile(r"\b(?:npu-smi|hccn_tool)\b"),
+    "cambricon": re.compile(r"\bcnmon\b"),
+    "moore-threads": re.compile(r"\bmthreads-gmi\b"),
+    "apple": re.compile(r"\b(?:system_profiler|sw_vers|pmset)\b|iogpu\."),
+}
+"""What a command names that only hosts with a vendor's accelerators have. No other host is asked it."""
+
+
+@lru_cache(maxsize=1024)
+def _vendor_of(shell: str) -> str:
+    return next((vendor for vendor, words in VENDOR_TOOLS.items() if words.search(shell)), "")
 
 
 @dataclass(frozen=True)
@@ -114,6 +136,11 @@ class Check:
     fix: Fix | None = None
     active: str = ""
     """What the check does to a host beyond reading; never made unless its tier is asked for."""
+
+    @property
+    def vendors(self) -> frozenset[str]:
+        """Whose accelerators it can judge: of any vendor where it asks none of their tools."""
+        return frozenset(command.vendor for command in self.commands) - {""}
 
 
 class RegistryError(Exception):
@@ -199,6 +226,20 @@ def load() -> Mapping[str, Check]:
     for module in sorted(m.name for m in pkgutil.iter_modules(checks.areas.__path__)):
         importlib.import_module(f"checks.areas.{module}")
     return dict(sorted(CHECKS.items()))
+
+
+def wanted(item: Check, root: Any) -> Any:
+    """What a pool's expectations want of a check: a value, ``NotApplicable`` or None.
+
+    A check that asks tools of another vendor than the plan's accelerators does not apply.
+    """
+    vendor = root.gpu.vendor if root is not None else ""
+    if vendor and item.vendors and vendor not in item.vendors:
+        asked = ", ".join(sorted(item.vendors))
+        return NotApplicable(
+            not_applicable=f"it asks tools of {asked}; the plan has accelerators of {vendor}"
+        )
+    return expectation(root, item.expects) if item.expects else None
 
 
 def expectation(root: Any, path: str) -> Any:

@@ -19,7 +19,7 @@ from checks.collect import Script, build, commands_of, variables_for
 from checks.fleet import collect_all
 from checks.journal import NAME, Journal, Recovered, kept, unwritten
 from checks.pairs import exchange
-from checks.registry import Check, Scope, expectation
+from checks.registry import Check, Scope, wanted
 from rackwright.errors import CannotRun, Problem, listing, nearest
 from rackwright.inventory import Host, Inventory
 from rackwright.plan import HostExpectation, NotApplicable, Plan
@@ -163,15 +163,17 @@ def scripts(plan: Plan, inventory: Inventory, checks: Sequence[Check]) -> list[t
     jobs = []
     for host in inventory.hosts:
         if host.pool not in made:
-            wanted = plan.expectations.get(host.pool)
-            commands = [c for c in commands_of(i for i in checks if _asked(i, wanted)) if not c.paired]
-            made[host.pool] = build(commands, variables_for(commands, wanted))
+            expected = plan.expectations.get(host.pool)
+            asked = (item for item in checks if _asked(item, expected))
+            vendor = expected.gpu.vendor if expected else ""
+            commands = [c for c in commands_of(asked, vendor) if not c.paired]
+            made[host.pool] = build(commands, variables_for(commands, expected))
         jobs.append((host, made[host.pool]))
     return jobs
 
 
-def _asked(item: Check, wanted: HostExpectation | None) -> bool:
-    return not (item.expects and isinstance(expectation(wanted, item.expects), NotApplicable))
+def _asked(item: Check, expected: HostExpectation | None) -> bool:
+    return not (item.expects and isinstance(wanted(item, expected), NotApplicable))
 
 
 # --- the run -------------------------------------------------------------------------------------------
@@ -239,9 +241,9 @@ class _Run:
             for name in sorted(hosts):
                 self.journal.host(name, tier)
 
-    def _shared(self, wanted: HostExpectation | None) -> set[str]:
+    def _shared(self, expected: HostExpectation | None) -> set[str]:
         """Commands that pools and racks are judged by once their hosts are: the rest is let go of."""
-        groups = (item for item in self.selected if item.scope is not Scope.HOST and _asked(item, wanted))
+        groups = (item for item in self.selected if item.scope is not Scope.HOST and _asked(item, expected))
         return {command.key for item in groups for command in item.commands}
 
     def _asked(self) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from checks.areas._read import Context, applies, csv_rows, leaf
+from checks.areas._read import Context, applies, csv_rows, is_number, leaf
 from checks.commands import SMI_LOAD
+from checks.vendor_commands import AMD_METRIC, CNMON, MTHREADS, NPU_INFO, ROCM_SMI
 from checks.view import HostView
 from rackwright.verdict import Load
 
@@ -26,6 +28,32 @@ def utilisation(view: HostView) -> dict[str, float | None]:
     }
 
 
+_OTHERS = {
+    "amd": (("gpus", AMD_METRIC), ("gpus", ROCM_SMI)),
+    "huawei": (("devices", NPU_INFO),),
+    "cambricon": (("devices", CNMON),),
+    "moore-threads": (("devices", MTHREADS),),
+}
+LOAD_TOOLS = (SMI_LOAD, *(command for tools in _OTHERS.values() for _, command in tools))
+"""What a check declares that asks for the load; a host is asked its own vendor's."""
+
+
+def _utilisation_of(view: HostView, vendor: str) -> dict[str, float | None]:
+    """As :func:`utilisation`, of the vendor's tool: the first that the host has."""
+    if vendor == "nvidia":
+        return utilisation(view)
+    tools = _OTHERS.get(vendor, ())
+    for key, command in tools:
+        if view.output(command).state != "missing" or command == tools[-1][1]:
+            values = [d.get("utilisation_percent") for d in view.facts(command)[key] or ()]
+            return {f"device {n}": _share(value) for n, value in enumerate(values)}
+    return {}
+
+
+def _share(value: Any) -> float | None:
+    return float(value) if is_number(value) and 0 <= value <= 100 else None
+
+
 def _percent(text: str) -> float | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text)
     value = float(match.group(1)) if match else None
@@ -40,10 +68,12 @@ def load_of(view: HostView, context: Context) -> Load:
     Raises:
         NotMeasured: no utilisation in the capture, or no threshold in the plan.
     """
-    values = list(utilisation(view).values())
+    gpu, device = context.expectations.gpu, context.expectations.device
+    values = list(_utilisation_of(view, gpu.vendor).values())
+    chips = device.chips if device is not None and isinstance(device.chips, int) else gpu.count
     threshold = leaf(context, "power.full_load_gpu_utilisation")
     known = [v for v in values if v is not None]
-    if len(known) < max(len(values), context.expectations.gpu.count):
+    if len(known) < max(len(values), chips):
         return Load.PARTIAL
     if known and max(known) <= IDLE_PERCENT:
         return Load.IDLE

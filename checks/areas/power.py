@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from checks.areas._load import least, load_of
+from checks.areas._load import LOAD_TOOLS, least, load_of
 from checks.areas._read import (
     AIR,
     Context,
@@ -79,7 +79,7 @@ def _measured(view: HostView, plan: Plan) -> float | str:
     id="power-rack-budget",
     title="Rack's full-load power below its rating",
     severity=Severity.CRITICAL,
-    commands=[BMC_POWER, SMI_LOAD],
+    commands=[BMC_POWER, *LOAD_TOOLS],
     expects="power.factor",
     scope=Scope.RACK,
     remedy="sudo nvidia-smi -pl WATTS"
@@ -191,7 +191,7 @@ _OUTLET = re.compile(r"exhaust|outlet|\brear\b", re.I)
     id="thermal-delta",
     title="Difference between outlet and inlet air at full load",
     severity=Severity.MAJOR,
-    commands=[BMC_SENSORS, SMI_LOAD],
+    commands=[BMC_SENSORS, *LOAD_TOOLS],
     expects="power.inlet_outlet_delta_c",
     remedy="sudo ipmitool sdr type Temperature; sudo ipmitool sdr type Fan"
     "  # blanking panels, filters, fan profile, cables in the air stream",

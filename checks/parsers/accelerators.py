@@ -31,6 +31,7 @@ _FACTS = (
     "ecc_errors",
     "pcie_width_current",
     "pcie_width_max",
+    "utilisation_percent",
 )
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 
@@ -113,6 +114,7 @@ def _npu_second(reading: Reading, device: Facts, match: re.Match[str], hbm: bool
     where = f"npu {device['index']}"
     device["chip"] = int(match.group(1))
     device["pci_bus_id"] = na(match.group(3)) or match.group(3)
+    device["utilisation_percent"] = _value(reading, where, match.group(4))
     usages = _USAGE.findall(match.group(5))
     if len(usages) < (2 if hbm else 1):
         reading.truncated(f"cut: {match.group(0)}", where)
@@ -180,6 +182,7 @@ def _cn_first(reading: Reading, match: re.Match[str]) -> Facts:
     device["index"], device["product"] = int(match.group(1)), match.group(3)
     device["pci_bus_id"] = na(match.group(5)) or match.group(5)
     device["ecc_errors"] = _value(reading, f"card {device['index']}", match.group(7))
+    device["utilisation_percent"] = _value(reading, f"card {device['index']}", match.group(6).rstrip("%"))
     return device
 
 
@@ -258,6 +261,7 @@ def _mt_first(reading: Reading, match: re.Match[str]) -> Facts:
     where = f"gpu {device['index']}"
     device["memory_used_mib"] = _value(reading, where, match.group(5))
     device["memory_total_mib"] = _value(reading, where, match.group(6))
+    device["utilisation_percent"] = _value(reading, where, match.group(4).rstrip("%"))
     return device
 
 

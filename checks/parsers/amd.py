@@ -27,6 +27,19 @@ _GPU = (
     "numa_node",
     "ecc_uncorrected",
     "ecc_corrected",
+    "ecc_deferred",
+    "pci_bus_id",
+    "pci_id",
+    "power_limit_w",
+    "power_limit_max_w",
+    "throttle",
+    "utilisation_percent",
+    "memory_used_mib",
+    "pcie_gen_current",
+    "pcie_width_current",
+    "pcie_width_max",
+    "compute_partition",
+    "memory_partition",
 )
 _POWER = re.compile(r"(?:average|current)\b.*\bpackage power \(w\)", re.I)
 _PRODUCT = ("device name", "card series", "card model", "market name")
@@ -70,6 +83,15 @@ def _apply(reading: Reading, gpu: Facts, label: str, value: Any) -> None:
     elif name == "vram total memory (b)":
         size = _number(reading, where, value)
         gpu["memory_total_mib"] = size // 2**20 if isinstance(size, int) else size
+    elif name == "gpu use (%)":
+        gpu["utilisation_percent"] = _number(reading, where, value)
+    elif name == "max graphics package power (w)":
+        gpu["power_limit_w"] = _number(reading, where, value)
+    elif name == "pci bus":
+        gpu["pci_bus_id"] = na(str(value)) or clean(str(value)) or None
+    elif name == "vram total used memory (b)":
+        used = _number(reading, where, value)
+        gpu["memory_used_mib"] = used // 2**20 if isinstance(used, int) else used
     elif name in {"(topology) numa node", "numa node"}:
         gpu["numa_node"] = _number(reading, where, value)
     elif name in _PRODUCT:
@@ -284,6 +306,26 @@ def parse_amd_smi(text: str) -> Reading:
     return reading
 
 
+_LIMITS = ("socket_power", "current_power", "power_cap")
+_GENERATIONS: dict[float, int] = {2.5: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}
+"""GT/s a lane, by PCIe generation."""
+
+
+def _word(item: Any, *path: str) -> str | NA | None:
+    """The text at ``path``."""
+    value = _dig(item, *path)
+    return None if value is None else na(str(value)) or clean(str(value)) or None
+
+
+def _pci_id(item: Any) -> str | NA | None:
+    """``0x1002`` and ``0x74a1`` as lspci writes them: ``1002:74a1``."""
+    vendor, device = _word(item, "asic", "vendor_id"), _word(item, "asic", "device_id")
+    if not isinstance(vendor, str) or not isinstance(device, str):
+        return vendor if isinstance(vendor, NA) else device if isinstance(device, NA) else None
+    found = [re.fullmatch(r"0x([0-9a-fA-F]{1,4})", word) for word in (vendor, device)]
+    return ":".join(match[1].lower().zfill(4) for match in found if match) if all(found) else NA(device)
+
+
 def _amd_gpu(reading: Reading, number: int, item: dict[str, Any]) -> Facts:
     gpu = _new(number)
     where = f"gpu {number}"
@@ -315,6 +357,26 @@ def _amd_gpu(reading: Reading, number: int, item: dict[str, Any]) -> Facts:
         if is_number(size):
             break
     gpu["numa_node"] = first(("numa", "node"))
+    gpu["ecc_deferred"] = first(("ecc", "total_deferred_count"))
+    gpu["power_limit_w"] = first(
+        ("limit", "socket_power"), ("limit", "current_power"), ("limit", "power_cap")
+    )
+    gpu["power_limit_max_w"] = first(("limit", "max_power"))
+    gpu["utilisation_percent"] = first(("usage", "gfx_activity"), ("usage", "gfx_usage"))
+    gpu["memory_used_mib"] = first(("mem_usage", "used_vram"))
+    gpu["pcie_width_current"] = first(("pcie", "width"), ("pcie", "current_width"))
+    gpu["pcie_width_max"] = first(("bus", "max_pcie_width"))
+    rate = first(("pcie", "speed"), ("pcie", "current_speed"))
+    if is_number(rate):
+        rate = _GENERATIONS.get(rate / 1000 if rate > 1000 else rate) or NA(f"{rate:g} GT/s")
+    gpu["pcie_gen_current"] = rate
+    gpu["pci_bus_id"] = _word(item, "bus", "bdf") or _word(item, "bdf")
+    gpu["pci_id"] = _pci_id(item)
+    gpu["throttle"] = _word(item, "power", "throttle_status")
+    gpu["compute_partition"] = _word(item, "partition", "accelerator_partition") or _word(
+        item, "partition", "compute_partition"
+    )
+    gpu["memory_partition"] = _word(item, "partition", "memory_partition")
     gpu["ecc_uncorrected"] = first(("ecc", "total_uncorrectable_count"), ("ecc", "total_uncorrectable"))
     gpu["ecc_corrected"] = first(("ecc", "total_correctable_count"), ("ecc", "total_correctable"))
     return gpu

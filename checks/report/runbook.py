@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from checks.collect import variables_for
-from checks.registry import Check, Scope, expectation
+from checks.registry import Check, Scope, wanted
 from checks.remedy import filled
 from checks.report import standing_up
 from checks.report.findings import Registry
@@ -185,7 +185,7 @@ def _absent(check: Check, plan: Plan) -> list[str]:
     """Why no pool needs the check, where none does."""
     if not check.expects:
         return []
-    values = [expectation(e, check.expects) for e in plan.expectations.values()]
+    values = [wanted(check, e) for e in plan.expectations.values()]
     reasons = [v.not_applicable for v in values if isinstance(v, NotApplicable)]
     return reasons if values and len(reasons) == len(values) else []
 
@@ -372,7 +372,7 @@ def _expected(check: Check, expectations: Any, plan: Plan) -> str:
         return "the same on every host of the pool"
     if not check.expects:
         return prose(check.title)
-    value = expectation(expectations, check.expects)
+    value = wanted(check, expectations)
     if value is None:
         return "**missing in the plan**: the check will report an error"
     if isinstance(value, NotApplicable):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from checks.registry import Check, Scope, expectation, load
+from checks.registry import Check, Scope, load, wanted
 from checks.view import HostView, NotMeasured
 from rackwright.plan import NotApplicable
 from rackwright.verdict import Outcome, could_not_measure, not_applicable
@@ -57,7 +57,7 @@ class Case:
 
 def judge(check: Check, views: list[HostView], context: build.Context) -> Outcome:
     """As a run does it: absent expectation is an error, not applicable is the plan's word, else the judge."""
-    want = expectation(context.expectations, check.expects)
+    want = wanted(check, context.expectations)
     if want is None:
         return could_not_measure(f"the plan has no value at {check.expects}")
     if isinstance(want, NotApplicable):
@@ -92,8 +92,12 @@ def _case(check: Check, path: Path) -> Case:
 
 @lru_cache(maxsize=1)
 def checks() -> dict[str, Check]:
-    """The checks whose recordings stand here."""
-    return {c.id: c for c in load().values() if c.judge.__module__ != "checks.areas.reach"}
+    """The checks whose recordings stand here, as a host with NVIDIA's accelerators is asked them."""
+    return {
+        c.id: replace(c, commands=tuple(k for k in c.commands if k.vendor in ("", "nvidia")))
+        for c in load().values()
+        if c.judge.__module__ != "checks.areas.reach" and (not c.vendors or "nvidia" in c.vendors)
+    }
 
 
 @lru_cache(maxsize=1)

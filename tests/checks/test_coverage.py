@@ -25,7 +25,7 @@ COVERED: dict[str, set[str]] = {
     "THM-03": {"gpu-throttle"},
     "THM-04": {"thermal-fans"},
     "GPU-01": {"gpu-count"},
-    "GPU-02": {"gpu-model"},
+    "GPU-02": {"gpu-model", "host-accelerators"},
     "GPU-03": {"gpu-driver", "uniform-driver"},
     "GPU-04": {"gpu-cuda"},
     "GPU-05": {"gpu-ecc"},
@@ -43,6 +43,20 @@ COVERED: dict[str, set[str]] = {
     "GPU-17": {"log-xid", "log-hardware"},
     "GPU-18": {"gpu-cuda-init"},
     "GPU-19": {"gpu-diag"},
+    "GPU-20": {
+        "amd-count", "amd-model", "amd-memory", "amd-driver", "amd-ecc", "amd-bad-pages", "amd-links",
+        "amd-temperature", "amd-power-limit", "amd-throttle", "amd-pcie", "amd-partition", "amd-idle",
+        "amd-responsive",
+    },
+    "GPU-21": {
+        "npu-count", "npu-model", "npu-health", "npu-memory", "npu-driver", "npu-responsive", "npu-ecc",
+        "npu-network", "npu-temperature", "npu-idle",
+    },
+    "GPU-22": {
+        "mlu-count", "mlu-model", "mlu-memory", "mlu-driver", "mlu-temperature", "mlu-idle", "mtt-count",
+        "mtt-model", "mtt-memory", "mtt-driver", "mtt-pcie", "mtt-temperature", "mtt-idle",
+    },
+    "GPU-23": {"mac-model", "mac-memory", "mac-version", "mac-wired-limit", "mac-sleep", "mac-disk"},
     "NVL-01": {"nvlink-topology"},
     "NVL-02": {"nvlink-links"},
     "NVL-03": {"nvlink-errors"},
@@ -99,10 +113,6 @@ COVERED: dict[str, set[str]] = {
     "UNI-06": {"ib-names", "roce-gid"},
 }  # fmt: skip
 MISSING: dict[str, str] = {
-    "GPU-20": "plans of AMD pools",
-    "GPU-21": "plans of Ascend pools",
-    "GPU-22": "plans of Cambricon and Moore Threads pools",
-    "GPU-23": "plans of macOS hosts",
     "GPU-24": "plans of DGX Spark and Jetson hosts",
 }
 _ROW = re.compile(r"^\|\s*((?:COL|PWR|THM|GPU|NVL|IB|RO|NET|OS|NV|CT)-\d\d)\b", re.M)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections import Counter
 from typing import Any
 
@@ -67,7 +68,9 @@ def test_a_missing_expectation_is_an_error_and_not_applicable_is_told(check: Che
         try:
             expectation = build.expectations({check.expects: value})
         except ValueError:
-            assert check.expects in {"gpu.count", "gpu.product"}, "only these must always be there"
+            assert check.expects in {"gpu.count", "gpu.product", "gpu.vendor"}, (
+                "only these must always be there"
+            )
             continue
         views = [build.view(check, {}), build.view(check, {}, name="node-2")]
         outcome = judge(check, views, build.Context(expectation))
@@ -162,6 +165,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 
 
 EVENTS = {
+    "host-accelerators",
     "log-xid", "log-sxid", "log-hardware", "ib-flaps", "bmc-sel", "gpu-idle", "gpu-mps", "os-swap",
     "nvme-count", "os-processes", "nvlink-errors", "ib-errors", "thermal-fans", "nvme-link",
     "os-holds", "container-config",
@@ -196,11 +200,12 @@ def test_losing_a_line_never_makes_a_pass(case: Case) -> None:
 def test_a_leaf_without_a_check_is_known() -> None:
     """Every expectation is read by some judge; what is not is named here, with who reads it."""
     elsewhere = {
-        "gpu.vendor": "the collector", "rdma.active_mtu": "roce-mtu", "rdma.trust": "roce-qos",
+        "rdma.active_mtu": "roce-mtu", "rdma.trust": "roce-qos",
         "rdma.dscp": "roce-qos", "rdma.dscp_priority": "roce-qos", "gpu.pci_ids": "gpu-model",
         "gpu.driver_pinned": "gpu-driver", "gpu.clock_max_mhz": "gpu-clocks",
         "os.resolve_max_s": "net-names", "os.topology_managers": "container-kubelet",
-        "gpu.pcie_width": "gpu-pcie", "gpu.processes_allowed": "gpu-idle",
+        "gpu.processes_allowed": "gpu-idle", "device.memory_partition": "amd-partition",
+        "device.corrected_max": "amd-ecc, npu-ecc",
         "nvlink.link_gb_s": "nvlink-links", "os.numa_balancing": "os-numa", 
         "os.memory_tolerance": "os-memory",
         "storage.model_dir": "nvme-headroom",
@@ -208,10 +213,9 @@ def test_a_leaf_without_a_check_is_known() -> None:
     }  # fmt: skip
     leaves = set()
     for name, field in HostExpectation.model_fields.items():
-        sections = getattr(field.annotation, "model_fields", None)
-        leaves |= (
-            {f"{name}.{leaf}" for leaf in sections} if sections and field.annotation is not NA else {name}
-        )
+        kinds = [k for k in typing.get_args(field.annotation) or (field.annotation,) if k is not type(None)]
+        sections = getattr(kinds[0], "model_fields", None) if len(kinds) == 1 else None
+        leaves |= {f"{name}.{leaf}" for leaf in sections} if sections and kinds[0] is not NA else {name}
     assert leaves - {c.expects for c in load().values()} == set(elsewhere)
 
 

@@ -8,12 +8,17 @@ from rackwright.plan import Plan, load_plan
 from rackwright.plan.base import NotApplicable
 from rackwright.plan.expectations import RdmaExpectation
 from tests.golden import REPOSITORY
+from tools.rack.machine_plans import machine_plan
 
+MACHINES = ("mi300x-8", "atlas-800i-a2", "mac-studio-m3-ultra-512", "mlu370-x8-8", "mtt-s5000-8")
+"""Of the catalog, with accelerators of other vendors than NVIDIA."""
 NAMES = ("roce-100k", "h200-10k", "dev-1k", "infiniband")
 
 
 @cache
 def plan(name: str) -> Plan:
+    if name in MACHINES:
+        return machine_plan(name, nodes=4)
     if name == "infiniband":
         return _infiniband(plan("roce-100k"))
     return load_plan(REPOSITORY / "inventory" / name / "plan.yaml")

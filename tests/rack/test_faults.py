@@ -6,10 +6,12 @@ import pytest
 
 from checks import registry
 from rackwright.errors import InputErrors
-from tests.rack.plans import NAMES, plan
+from tests.rack.plans import MACHINES, NAMES, plan
 from tools.rack.faults import FAULTS, apply_all, draw
 from tools.rack.rack import FaultSpec, check_faults
 from tools.rack.state import HostState, build
+
+VENDOR_AREAS = {"accelerator", "amd", "ascend", "apple", "cambricon", "moore-threads"}
 
 
 def hosts(name: str, count: int, load: str = "idle") -> dict[str, HostState]:
@@ -46,10 +48,10 @@ def test_every_host_check_has_a_fault_that_it_must_find() -> None:
 def test_each_fault_applies_somewhere_and_changes_the_machine() -> None:
     for fault in FAULTS.values():
         changed = 0
-        for name in NAMES:
+        for name in (*NAMES, *MACHINES):
             for load in ("idle", "full"):
                 host, healthy = next(iter(hosts(name, 1, load).items()))
-                if not fault.applies(healthy):
+                if not fault.fits(healthy) or (name in MACHINES and fault.area not in VENDOR_AREAS):
                     continue
                 ill = build(plan(name), host, load=healthy.load, now=healthy.now)
                 apply_all(ill, [FaultSpec(host=host, fault=fault.name)], seed=1)

@@ -127,6 +127,7 @@ def _write_devices(dev: Path, state: HostState) -> None:
             (dev / name).symlink_to(target)
     fake = {f"nvme{d.index}" for d in state.disks} | {f"nvme{d.index}n1" for d in state.disks}
     fake |= {f"nvidia{g.index}" for g in state.gpus} | {"nvidiactl", "nvidia-uvm"}
+    fake |= {f"davinci{d.index}" for d in state.devices if state.vendor == "huawei"}
     for entry in list(dev.iterdir()):
         if entry.is_file() and entry.name.startswith("nv") and entry.name not in fake:
             entry.unlink()

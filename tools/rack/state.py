@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from rackwright.plan import Fabric, HostExpectation, Node, NotApplicable, Plan, Pool
 from rackwright.plan.expectations import RdmaPort
 from tools.rack.active import Active, active
+from tools.rack.devices import KINDS, Accelerator, Mac, accelerators, mac
 from tools.rack.products import GPU_PRODUCTS, GpuProduct
 from tools.rack.settings import Settings, settings
 
@@ -274,6 +275,12 @@ class HostState:
     stuck: list[Process] = field(default_factory=list)
     log_wrapped: bool = False
     smi_error: str = ""
+    vendor: str = "nvidia"
+    devices: list[Accelerator] = field(default_factory=list)
+    """Accelerators of other vendors; NVIDIA's are ``gpus``."""
+    mac: Mac | None = None
+    foreign: list[tuple[str, str, str]] = field(default_factory=list)
+    """Further PCI devices: address, class and title, ids."""
 
     @property
     def nvlink(self) -> bool:
@@ -287,6 +294,8 @@ class HostState:
     def parts(self) -> str:
         """What the host has, in words, for messages."""
         kind = "RoCE" if self.roce else "InfiniBand"
+        if self.vendor != "nvidia":
+            return f"{self.name} with {len(self.devices) or 1} accelerators of {self.vendor}"
         words = [
             f"{len(self.gpus)} GPUs" if len(self.gpus) != 1 else "1 GPU",
             "NVLink" if self.nvlink else "no NVLink",
@@ -351,7 +360,10 @@ def build_host(
 ) -> HostState:
     now = (now or datetime.now(UTC)).replace(microsecond=0, tzinfo=UTC)
     rng = random.Random(f"{seed}/{node.name}")
+    vendor = expected.gpu.vendor
     driver = planned(expected.gpu.driver_pinned, "") or _at_least(expected.gpu.driver_min, "580.105.08")
+    if vendor in KINDS:
+        driver = KINDS[vendor].version
     headroom = planned(expected.storage.headroom_bytes, 0)
     state = HostState(
         name=node.name,
@@ -380,10 +392,16 @@ def build_host(
         settings=settings(expected, driver),
         active=active(expected),
         diag_level=planned(expected.gpu.diag_level, 0),
+        vendor=vendor,
     )
     taken = {p.pci_address for p in state.ports}
-    state.gpus = [_gpu(i, expected, load, rng, taken) for i in range(expected.gpu.count)]
-    if planned(expected.power.bmc, True):
+    if vendor == "nvidia":
+        state.gpus = [_gpu(i, expected, load, rng, taken) for i in range(expected.gpu.count)]
+    else:
+        free = [a for a in (f"0000:{b}:00.0" for b in (*_HGX_GPUS, *_SPARE_BUSES)) if a not in taken]
+        state.devices = accelerators(expected, load, rng, free)
+        state.mac = mac(expected)
+    if not isinstance(expected.power.bmc, NotApplicable) and planned(expected.power.bmc, True):
         state.bmc = _bmc(pool, expected, load, rng, now)
     return state
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rackwright.plan.base import NotApplicable, Section
+from rackwright.plan.devices import DeviceExpectation, Vendor
 
 NA = NotApplicable
 _SOME = Field(min_length=1)
@@ -37,7 +38,7 @@ class GpuExpectation(Section):
     ``diag_level``: the level of DCGM's diagnostics, 1 (seconds) to 3 (half an hour).
     """
 
-    vendor: Literal["nvidia", "amd", "apple", "huawei", "intel"] = "nvidia"
+    vendor: Vendor = "nvidia"
     count: int
     product: str
     pci_ids: Words | NA
@@ -196,6 +197,7 @@ class HostExpectation(Section):
     """All of it, for the hosts of one pool. ``uniform``: what must be equal on all of them (driver, vbios,
     kernel, cmdline, os, bios, nic-firmware, thp, governor, power-limit, clocks).
     ``outlier_max``: how far below the pool's median a measured bandwidth may lie, as a share of it.
+    ``device``: of other vendors than NVIDIA.
     """
 
     tools: Words | NA | None = None
@@ -204,6 +206,7 @@ class HostExpectation(Section):
     uniform: Words | NA | None = None
     outlier_max: float | NA | None = None
     gpu: GpuExpectation
+    device: DeviceExpectation | None = None
     nvlink: NvlinkExpectation = NvlinkExpectation()
     rdma: RdmaExpectation = RdmaExpectation()
     os: OsExpectation = OsExpectation()

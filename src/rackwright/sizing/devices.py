@@ -1,12 +1,10 @@
-"""Accelerators of each vendor in a cluster, and what the checklist may expect of those it cannot read."""
+"""Accelerators of each vendor in a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackwright.catalog import Accelerator, Machine
-from rackwright.plan.base import NotApplicable
-from rackwright.plan.expectations import GpuExpectation
+from rackwright.catalog import Accelerator
 
 
 @dataclass(frozen=True)
@@ -39,16 +37,3 @@ DEVICES = {
 def device_of(accelerator: Accelerator) -> Device:
     """Raises KeyError: of a vendor for whom nothing can be launched, which `plannable` refuses before."""
     return DEVICES[accelerator.vendor]
-
-
-def unread(machine: Machine, accelerator: Accelerator) -> GpuExpectation:
-    """What is expected of accelerators whose tool no check reads: how many there are, and nothing else.
-
-    The check of the count fails there too, since it finds no ``nvidia-smi``: not measured is an error.
-    """
-    tool = device_of(accelerator).tool
-    reason = NotApplicable(not_applicable=f"the checks read nvidia-smi; {accelerator.name} answers to {tool}")
-    kept = {"vendor", "count", "product"}
-    rest = {name: reason for name in GpuExpectation.model_fields if name not in kept}
-    data = {"vendor": accelerator.vendor, "count": int(machine.gpus.value), "product": accelerator.product}
-    return GpuExpectation.model_validate({**data, **rest})

@@ -21,7 +21,7 @@ from rackwright.plan.expectations import (
     StorageExpectation,
 )
 from rackwright.plan.fabric import Fabric
-from rackwright.sizing import devices, rates
+from rackwright.sizing import rates, vendor_expectations
 from rackwright.workload import Workload
 
 DRIVER_MIN = "560"
@@ -91,33 +91,45 @@ def expectation(
     power_factor: float,
 ) -> HostExpectation:
     """The expectations of one pool. ``weight_bytes``: on disk, all deployments of the pool together."""
+    vendor, processes = accelerator.vendor, LAUNCHERS[engine].TRAITS.processes
+    nvidia = vendor == "nvidia"
+    fabric_wants = _rdma(machine, fabric)
+    system = _os(workload, machine, accelerator, fabric, image)
+    storage = StorageExpectation(
+        model_dir=workload.site.model_dir,
+        headroom_bytes=STORAGE_FACTOR * weight_bytes,
+        nvme_count=int(machine.nvme_count.value),
+        nvme_wear_max_percent=WEAR_MAX_PERCENT,
+        nvme_full_link=True if machine.nvme_count.value else _no_disk(machine),
+        nvme_read_min_gb_s=rates.NVME_READ_GB_S if machine.nvme_count.value else _no_disk(machine),
+    )
     return HostExpectation(
-        tools=_tools(machine, fabric),
+        tools=_tools(machine, fabric)
+        if nvidia
+        else vendor_expectations.tools(vendor, _tools(machine, fabric)),
         root=True,
         response_max_s=RESPONSE_MAX_S,
-        uniform=UNIFORM,
-        outlier_max=rates.OUTLIER_MAX,
-        gpu=_gpu(machine, accelerator, driver, LAUNCHERS[engine].TRAITS.processes)
-        if accelerator.vendor == "nvidia"
-        else devices.unread(machine, accelerator),
+        uniform=UNIFORM if nvidia else vendor_expectations.uniform(vendor, UNIFORM),
+        outlier_max=rates.OUTLIER_MAX
+        if vendor != "apple"
+        else NotApplicable(not_applicable="nothing is measured on Macs"),
+        gpu=_gpu(machine, accelerator, driver, processes)
+        if nvidia
+        else vendor_expectations.gpu(machine, accelerator, processes),
+        device=None
+        if nvidia
+        else vendor_expectations.device(machine, accelerator, STORAGE_FACTOR * weight_bytes),
         nvlink=_nvlink(workload, machine, accelerator),
-        rdma=_rdma(machine, fabric),
-        os=_os(workload, machine, accelerator, fabric, image),
-        storage=StorageExpectation(
-            model_dir=workload.site.model_dir,
-            headroom_bytes=STORAGE_FACTOR * weight_bytes,
-            nvme_count=int(machine.nvme_count.value),
-            nvme_wear_max_percent=WEAR_MAX_PERCENT,
-            nvme_full_link=True if machine.nvme_count.value else _no_disk(machine),
-            nvme_read_min_gb_s=rates.NVME_READ_GB_S if machine.nvme_count.value else _no_disk(machine),
-        ),
+        rdma=fabric_wants if nvidia else vendor_expectations.rdma(vendor, fabric_wants),
+        os=system if nvidia else vendor_expectations.os(vendor, system),
+        storage=storage if nvidia else vendor_expectations.storage(vendor, storage),
         power=PowerExpectation(
             full_load_w=machine.full_load.value,
             factor=power_factor,
-            psu_count=int(machine.psu_count.value),
+            psu_count=int(machine.psu_count.value) if machine.bmc else _no_bmc(machine),
             inlet_outlet_delta_c=workload.site.inlet_outlet_delta,
             full_load_gpu_utilisation=FULL_LOAD_UTILISATION,
-            bmc=machine.bmc,
+            bmc=True if machine.bmc else _no_bmc(machine),
             fans=True
             if machine.bmc and machine.cooling == "air"
             else NotApplicable(not_applicable="no BMC reads fans" if not machine.bmc else "cooled by liquid"),
@@ -127,6 +139,10 @@ def expectation(
 
 def _no_disk(machine: Machine) -> NotApplicable:
     return NotApplicable(not_applicable=f"{machine.name} has no NVMe disk")
+
+
+def _no_bmc(machine: Machine) -> NotApplicable:
+    return NotApplicable(not_applicable=f"{machine.name} has no BMC")
 
 
 def _tools(machine: Machine, fabric: Fabric | None) -> tuple[str, ...]:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tools.rack.emit import active, bmc, fabric, health, nvidia, pci, settings, storage, system
+from tools.rack.emit import (
+    active,
+    amd,
+    ascend,
+    bmc,
+    fabric,
+    health,
+    nvidia,
+    others,
+    pci,
+    settings,
+    storage,
+    system,
+)
 from tools.rack.emit.core import Link, Recording, Tree
 from tools.rack.state import HostState
 
@@ -11,7 +24,8 @@ __all__ = ["Link", "Recording", "Tree", "files", "programs", "recordings"]
 
 def recordings(state: HostState) -> list[Recording]:
     found: list[Recording] = []
-    for module in (nvidia, fabric, pci, bmc, storage, system, health, settings, active):
+    modules = (nvidia, amd, ascend, others, fabric, pci, bmc, storage, system, health, settings, active)
+    for module in modules:
         found.extend(module.recordings(state))
     return found
 

@@ -15,7 +15,7 @@ _RUNTIMES = ("containerd", "crio", "docker")
 
 
 def recordings(state: HostState) -> Iterator[Recording]:
-    if not state.smi_error:
+    if not state.smi_error and state.vendor == "nvidia":
         yield Recording("nvidia-smi", "topo -p2p r", peers(state))
     yield Recording("ps", "-e -o stat=,ppid=,pid=,comm=", process_states(state))
     yield from _time_sources(state)

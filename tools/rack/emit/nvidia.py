@@ -16,6 +16,8 @@ APPS_TABLE = "nvidia-smi-apps.csv"
 
 
 def recordings(state: HostState) -> Iterator[Recording]:
+    if state.vendor != "nvidia":
+        return
     if state.smi_error:
         for argv in ("", "-L", "-q -x", "topo -m", "nvlink -s", "nvlink -e", "--version"):
             yield Recording(TOOL, argv, stdout=state.smi_error, rc=15 if "lost" in state.smi_error else 9)
@@ -270,6 +272,8 @@ def _table_rows(gpu: Gpu) -> list[str]:
 
 
 def files(state: HostState) -> Tree:
+    if state.vendor != "nvidia":
+        return {}
     flavour = "Open Kernel Module" if state.kernel_module == "open" else "Kernel Module"
     built = "Release Build  (dvs-builder@U22-I3-G08-1-1)" if state.kernel_module == "open" else ""
     text = (

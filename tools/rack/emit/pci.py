@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tools.rack.devices import KINDS
 from tools.rack.emit.core import Link, Recording, Tree
 from tools.rack.state import HostState
 
@@ -53,17 +54,40 @@ def devices(state: HostState) -> tuple[Device, ...]:
             (g.index, g.pci_address, g.pci_id, g.pcie_gen_max, g.pcie_width_max, g.pcie_gen_current,
              g.pcie_width_current, g.numa)
             for g in state.gpus
+        )
+        + tuple(
+            (d.index, d.pci_address, d.pci_id, *(d.pcie_gen, d.pcie_width) * 2, d.index // 4)
+            for d in state.devices
         ),
         tuple((i, p.pci_address, p.ethernet, p.numa) for i, p in enumerate(state.ports) if p.present),
         tuple(d.pci_address for d in state.disks),
-        state.planned_gpus,
+        max(state.planned_gpus, len(state.devices)),
         len(state.ports),
     )  # fmt: skip
-    return _devices(key, state.gpus[0].product.chip if state.gpus else "", state.nvlink)
+    found = _devices(key, _card(state), state.nvlink)
+    if not state.foreign:
+        return found
+    more = [
+        Device(address, *title.split(": ", 1), ids, f"/sys/devices/pci0000:f0/0000:f0:01.0/{address}", "")
+        for address, title, ids in state.foreign
+    ]
+    return tuple(sorted([*found, *more], key=lambda d: d.address))
+
+
+Card = tuple[str, str, str]
+"""How lspci shows an accelerator: class, title, driver."""
+
+
+def _card(state: HostState) -> Card:
+    if state.vendor in KINDS:
+        kind = KINDS[state.vendor]
+        return kind.pci_class, kind.title, kind.driver
+    chip = state.gpus[0].product.chip if state.gpus else ""
+    return "3D controller [0302]", f"NVIDIA Corporation {chip}", "nvidia"
 
 
 @lru_cache(maxsize=256)
-def _devices(key: tuple[Any, ...], chip: str, nvlink: bool) -> tuple[Device, ...]:
+def _devices(key: tuple[Any, ...], card: Card, nvlink: bool) -> tuple[Device, ...]:
     gpus, ports, disks, planned, planned_ports = key
     slots = max(planned, 1)
     by_slot = {g[0]: g for g in gpus}
@@ -76,7 +100,7 @@ def _devices(key: tuple[Any, ...], chip: str, nvlink: bool) -> tuple[Device, ...
     free = iter(bus for bus in range(0x10, 0xE0) if bus not in taken)
     for slot in range(slots):
         buses = (next(free), next(free), next(free))
-        found += _slot(buses, by_slot.get(slot), nic_slots.get(slot, []), chip)
+        found += _slot(buses, by_slot.get(slot), nic_slots.get(slot, []), card)
     if nvlink:
         found += [
             Device(
@@ -102,7 +126,7 @@ def _slot(
     buses: tuple[int, int, int],
     gpu: tuple[Any, ...] | None,
     nics: list[tuple[int, str, bool, int]],
-    chip: str,
+    card: Card,
 ) -> list[Device]:
     """Root port, switch (upstream and downstream ports) and what hangs on it."""
     root_bus, upper, lower = (f"0000:{bus:02x}" for bus in buses)
@@ -123,8 +147,7 @@ def _slot(
         _, address, pci_id, gen, width, now_gen, now_width, numa = gpu
         children.append(
             Device(
-                address, "3D controller [0302]", f"NVIDIA Corporation {chip}", pci_id, "", "nvidia",
-                (gen, width), (now_gen, now_width), numa=numa,
+                address, card[0], card[1], pci_id, "", card[2], (gen, width), (now_gen, now_width), numa=numa,
             )
         )  # fmt: skip
     for _, address, ethernet, numa in nics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from tools.rack.devices import KINDS
 from tools.rack.emit.core import Link, Recording, Tree
 from tools.rack.state import HostState
 
@@ -165,14 +166,13 @@ def lscpu(state: HostState) -> str:
 
 
 def kernel_log(state: HostState) -> str:
-    system, driver = state.system, state.kernel_driver
+    system = state.system
     command_line = _command_line(state)
     boot: list[tuple[float, str]] = [
         (0.0, f"Linux version {system.kernel} (buildd@lcy02-amd64-001) (x86_64-linux-gnu-gcc-13) #67 SMP"),
         (0.0, f"Command line: {command_line}"),
         (1.2, f"smp: Brought up {system.numa_nodes} nodes, {system.cpus} CPUs"),
-        (7.9, f"nvidia: loading NVIDIA UNIX Kernel Module  {driver}"),
-        (8.0, f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {driver}"),
+        *_driver_lines(state),
     ]
     boot += [
         (9.0 + p.number, f"mlx5_core {p.pci_address}: firmware version: {p.firmware}")
@@ -184,7 +184,7 @@ def kernel_log(state: HostState) -> str:
         for p in state.ports
         if p.present and p.ethernet
     ]
-    if system.peermem and state.ports:
+    if system.peermem and state.ports and state.vendor == "nvidia":
         boot.append((31.0, "nvidia-peermem: loaded"))
     lines = sorted([*boot, *state.kernel_log], key=lambda item: item[0])
     if state.log_wrapped:
@@ -193,6 +193,19 @@ def kernel_log(state: HostState) -> str:
         f"[{(state.booted + timedelta(seconds=at)).strftime('%a %b %e %H:%M:%S %Y')}] {text}\n"
         for at, text in lines
     )
+
+
+def _driver_lines(state: HostState) -> list[tuple[float, str]]:
+    driver = state.kernel_driver
+    if state.vendor == "nvidia":
+        return [
+            (7.9, f"nvidia: loading NVIDIA UNIX Kernel Module  {driver}"),
+            (8.0, f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {driver}"),
+        ]
+    name = KINDS[state.vendor].driver
+    return [
+        (8.0 + d.index / 10, f"{name} {d.pci_address}: enabling device (0000 -> 0002)") for d in state.devices
+    ]
 
 
 def processes(state: HostState) -> str:

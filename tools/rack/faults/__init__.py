@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from tools.rack.faults import active, fabric, gpu, health, login, settings, system
+from tools.rack.faults import active, fabric, gpu, health, login, settings, system, vendors
 from tools.rack.faults.base import FAULTS, Fault, Find
 from tools.rack.rack import FaultSpec
 from tools.rack.state import HostState
 
 __all__ = ["FAULTS", "Fault", "Find", "apply_all", "draw"]
 
-_MODULES = (active, fabric, gpu, health, login, settings, system)
+_MODULES = (active, fabric, gpu, health, login, settings, system, vendors)
 """Importing them is the registration."""
 _SHOWN = [name for name, known in FAULTS.items() if known.area != "active"]
 """Those that a collection which only reads can find."""

@@ -63,7 +63,7 @@ class Fault:
 
     def fits(self, state: HostState) -> bool:
         """Whether the host has what the fault breaks."""
-        parts = {"gpu": state.gpus, "port": state.ports}
+        parts = {"gpu": state.gpus, "port": state.ports, "device": state.devices}
         return all(parts.get(name, True) for name in self.args) and self.applies(state)
 
 
@@ -77,6 +77,10 @@ class NotThere(LookupError):
 
 FAULTS: dict[str, Fault] = {}
 Apply = Callable[[HostState, random.Random, Args], None]
+
+
+_NVIDIA = frozenset({"gpu", "nvlink"})
+"""Areas whose faults are of NVIDIA's cards and tools."""
 
 
 def always(_: HostState) -> bool:
@@ -109,7 +113,7 @@ def fault(
             alone=alone or silences,
             silences=silences,
             args=args or {},
-            applies=applies,
+            applies=(lambda s: s.vendor == "nvidia" and applies(s)) if area in _NVIDIA else applies,
             apply=apply,
         )
         return apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rackwright.sizing import vendor_expectations
 from rackwright.sizing.cautions.base import CHECKLIST, GUIDE, INFRASTRUCTURE, Finding, Rule, Severity, Sized
 from rackwright.sizing.devices import device_of
 from rackwright.sizing.estimate import GIB
@@ -34,15 +35,19 @@ def pcie_tensor_parallel(s: Sized) -> Finding | None:
 
 
 def accelerator_unread(s: Sized) -> Finding | None:
-    """Health of other vendors' accelerators is neither checked nor alerted on."""
+    """Alerts do not watch other vendors' accelerators; the preflight reads the tools of most."""
     card = s.stand.accelerator
     if card.vendor == "nvidia":
         return None
     device = device_of(card)
     return (
         "warn",
-        f"The preflight reads nvidia-smi and the alerts read DCGM: of {card.name} only the engine is "
-        f"watched. Prove the hosts with {device.tool}"
+        f"The alerts read DCGM: of {card.name} only the engine is watched in service. "
+        + (
+            f"The preflight reads {device.tool}"
+            if card.vendor in vendor_expectations.TOOLS
+            else f"No check reads {device.tool} either: prove the hosts with it"
+        )
         + (
             f"; driver and device plugin, which advertises {device.resource}, are somebody else's."
             if s.workload.site.target == "kubernetes"
