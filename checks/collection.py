@@ -14,10 +14,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from checks.capture import Capture
+from checks.collect import commands_of
 from checks.fleet import collect_all
+from checks.pairs import exchange
 from checks.redact import Redactor
 from checks.registry import Check
-from checks.runner import DEADLINES, scripts
+from checks.runner import DEADLINES, needs_pair, scripts
 from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.files import write_whole
 from rackwright.inventory import Host, Inventory, bound
@@ -87,10 +89,19 @@ def collect(
     page.write(directory)
     allowed = deadline_s or sum(DEADLINES.get(tier, 60.0) for tier in {item.tier for item in selected})
     network = Network(replace(settings, deadline_s=allowed))
+    reached: list[Host] = []
+    hosts = {h.name: h for h in inventory.hosts}
     for capture in collect_all(network, scripts(plan, inventory, selected), forks=forks):
+        reached += [hosts[capture.host]] if not capture.problem else []
         kept = redactor.capture(capture) if redactor else capture
         kept.write(directory)
         yield kept
+    together = [command for command in commands_of(filter(needs_pair, selected)) if command.paired]
+    if together:
+        for capture in exchange(network, plan, reached, together, forks=forks, deadline_s=allowed):
+            later = redactor.capture(capture) if redactor else capture
+            before = Capture.read(directory / f"{later.host}.json")
+            before.model_copy(update={"outputs": {**before.outputs, **later.outputs}}).write(directory)
     page.model_copy(update={"complete": True}).write(directory)
 
 

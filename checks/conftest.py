@@ -124,7 +124,7 @@ def _session(config: pytest.Config, path: Path) -> Session:
             key_file=_path(option.ssh_identity_file),
             inventory=str(path),
         ),
-        tier=_tier(option.tier, option.markexpr),
+        tier=asked_tier(option.tier, option.markexpr),
         forks=option.forks,
         load=Load(option.load) if option.load else None,
         kept=_path(option.captures),
@@ -134,7 +134,7 @@ def _session(config: pytest.Config, path: Path) -> Session:
     )
 
 
-def _tier(given: int | None, marks: str) -> int:
+def asked_tier(given: int | None, marks: str) -> int:
     """``-m tier2`` asks for the checks of tier 2: they exist only where the tier is asked for."""
     named = [int(number) for number in re.findall(r"\btier([0-4])\b", marks or "")]
     return max(named, default=0) if given is None else given

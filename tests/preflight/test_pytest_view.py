@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.conftest import asked_tier
 from rackwright.verdict import Results
 from tests.golden import REPOSITORY
 from tests.preflight.lab import Lab, outcomes
@@ -81,6 +82,15 @@ def test_selection(lab: Lab, arguments: list[str], ids: list[str]) -> None:
     found = re.findall(r"::test_check\[(.*)\]", done.stdout)
     assert [f for f in found if not f.startswith("gpu-03")] == ids
     assert done.returncode == (0 if ids else 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "marks", "tier"),
+    [(None, "", 0), (None, "tier1", 1), (None, "tier1 or tier2", 2), (None, "gpu and tier2", 2),
+     (0, "tier2", 0), (2, "", 2), (None, "not_tier3x", 0)],
+)  # fmt: skip
+def test_marks_ask_for_their_tier(given: int | None, marks: str, tier: int) -> None:
+    assert asked_tier(given, marks) == tier
 
 
 def test_node_ids_of_real_checks(lab: Lab) -> None:
