@@ -35,6 +35,15 @@ _ONLY = {
     "sed": r"(-n )?Q",
     "chroot": r"Q nv-fabricmanager --version",
     "nv-fabricmanager": r"--version",
+    "amd-smi": r"(bad-pages|static|metric|topology) --json",
+    "rocm-smi": r"-a --json",
+    "npu-smi": r"info( -m| -t \w+ -i Q -c Q)?",
+    "cnmon": r"info",
+    "mthreads-gmi": r"",
+    "sw_vers": r"",
+    "sysctl": r"(-n )?[\w.]+( [\w.]+)*",
+    "system_profiler": r"-json( SP\w+)+",
+    "pmset": r"-g",
 }
 """Tools that could also write: only so."""
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\$]|\$(?!\())*\"")
