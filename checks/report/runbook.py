@@ -346,7 +346,10 @@ def _check(check: Check, plan: Plan) -> dict[str, Any]:
 def _shells(check: Check, plan: Plan) -> list[str]:
     """The declared commands; values they read from the plan are set before."""
     out = []
+    vendors = {"", *(e.gpu.vendor for e in plan.expectations.values())}
     for command in check.commands:
+        if command.vendor not in vendors:
+            continue
         settings = {
             f"export {name}={shlex.quote(value)}": pool
             for pool, e in plan.expectations.items()
