@@ -39,7 +39,7 @@ def main() -> None:
         chosen = inside if name == "all" else inside[data.kind[data.used] == name]
         low, high = np.quantile(chosen, (0.1, 0.9)) * validate.WIDER
         found[name]["measured"] = (float(np.exp(min(low, -0.05))), float(np.exp(max(high, 0.05))))
-    write.save(CONSTANTS, write.text(model, x, found, source=SOURCE))
+    write.save(CONSTANTS, write.text(model, x, found, unseen(data, pairs), source=SOURCE))
     facts = {
         "constants": str(len(SPEC)),
         "factors": str(sum(len(by) for _, b in write.constants(model, x).values() for by in b.values())),
@@ -49,6 +49,15 @@ def main() -> None:
     write.save(REPORT, report.text(data, pairs, hardware=hardware, models=models, inside=seen, facts=facts))
     write.save(FOLD, fold(model, pairs[0]))
     write.save(PREDICTED, predictions(data, pairs[0]))
+
+
+def unseen(data: Data, pairs: list[validate.Out]) -> write.Errors:
+    """Errors of rows that the fits had not seen, all splits together."""
+    every = np.concatenate([report.errors(data, out.predicted)[data.used] for out in pairs])
+    return {
+        name: (float(np.nanmedian(every[:, i])), float(np.nanpercentile(every[:, i], 90)))
+        for i, name in enumerate(TARGETS)
+    }
 
 
 def freedom(model: Model, x: np.ndarray) -> float:

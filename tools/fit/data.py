@@ -15,6 +15,8 @@ from rackwright.sizing.rows import CannotEstimate, case_of
 from rackwright.sizing.work import Work, work_of
 
 FILE = Path(__file__).with_name("measured.csv")
+ANCHORS = Path(__file__).with_name("anchors.csv")
+"""Published figures whose configuration is that of the suite, not of the figure's own row."""
 FIELDS = tuple(Work.__dataclass_fields__)
 TARGETS = ("output_tok_s_total", "ttft_ms", "tpot_ms")
 
@@ -22,10 +24,11 @@ TARGETS = ("output_tok_s_total", "ttft_ms", "tpot_ms")
 class Data:
     """Row arrays. ``measured``: rows × (tok/s, ms, ms), NaN where nothing was measured."""
 
-    def __init__(self, path: Path = FILE) -> None:
-        catalog = load_catalog()
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
+    def __init__(self, *paths: Path) -> None:
+        catalog, rows = load_catalog(), []
+        for path in paths or (FILE, ANCHORS):
+            with path.open(encoding="utf-8", newline="") as stream:
+                rows += list(csv.DictReader(stream))
         self.rows, cases, self.refused = [], [], []
         for row in rows:
             try:

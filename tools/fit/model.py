@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,9 @@ from tools.fit.spec import SPEC
 
 WEIGHTS = np.array([1.0, 0.35, 0.6])
 """Of tok/s, time to first token and time a token in the loss."""
+SHARED = 0.5
+"""Rows of a pair of hardware and model share the weight of ``rows ** (1 - SHARED)``: a pair that was measured
+fifty times says less than fifty pairs. Of rates and time a token; times to a first token are few."""
 TURN = 0.25
 """Log error from which the loss grows linearly (pseudo-Huber)."""
 
@@ -37,6 +41,10 @@ class Model:
                     width.append(spread)
                     masks.append((cases == case).astype(float))
         self.start, self.width, self.masks = np.array(start), np.array(width), masks
+        count = Counter(data.pair)
+        weight = np.array([count[pair] ** (-SHARED / 2) for pair in data.pair])
+        weight /= np.sqrt((weight**2).mean())
+        self.weight = np.stack([weight, np.ones(len(weight)), weight], axis=1)
 
     def constants(self, x: np.ndarray, index: np.ndarray) -> SimpleNamespace:
         logs: dict[str, Any] = {}
@@ -49,8 +57,10 @@ class Model:
 
     def predict(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Rows × (tok/s, ms, ms)."""
+        return self.served(self.constants(x, index), index)
+
+    def served(self, constants: SimpleNamespace, index: np.ndarray) -> np.ndarray:
         data, out = self.data, np.empty((len(index), 3))
-        constants = self.constants(x, index)
         kind = data.kind[index]
         rated = (kind == "rate") & (data.load["rate"][index] > 0)
         groups = {
@@ -81,23 +91,25 @@ class Model:
         return out
 
     def residuals(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return self.losses(self.constants(x, index), index)
+
+    def losses(self, constants: SimpleNamespace, index: np.ndarray) -> np.ndarray:
         measured = self.data.measured[index]
-        error = np.log(np.maximum(self.predict(x, index), 1e-9) / measured) * WEIGHTS
+        error = np.log(np.maximum(self.served(constants, index), 1e-9) / measured) * WEIGHTS
         error = np.nan_to_num(np.clip(error, -4, 4)).ravel()
-        return np.sign(error) * np.sqrt(2 * TURN**2 * (np.sqrt(1 + (error / TURN) ** 2) - 1))
+        loss = np.sqrt(2 * TURN**2 * (np.sqrt(1 + (error / TURN) ** 2) - 1))
+        return np.sign(error) * loss * self.weight[index].ravel()
 
     def jacobian(self, x: np.ndarray, index: np.ndarray, base: np.ndarray) -> np.ndarray:
         step, out = 1e-3, np.zeros((len(base), len(x)))
-        for j, mask in enumerate(self.masks):
-            moved = x.copy()
-            moved[j] += step
-            if mask is None:
-                out[:, j] = (self.residuals(moved, index) - base) / step
-                continue
-            rows = np.where(mask[index] > 0)[0]
+        known, factor = vars(self.constants(x, index)), np.exp(step)
+        for j, ((name, _, _), mask) in enumerate(zip(self.names, self.masks, strict=True)):
+            rows = np.arange(len(index)) if mask is None else np.where(mask[index] > 0)[0]
             if len(rows):
+                moved = {k: v[rows] for k, v in known.items()}
+                moved[name] = moved[name] * factor
                 cells = (rows[:, None] * 3 + np.arange(3)).ravel()
-                out[cells, j] = (self.residuals(moved, index[rows]) - base[cells]) / step
+                out[cells, j] = (self.losses(SimpleNamespace(**moved), index[rows]) - base[cells]) / step
         return out
 
     def fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ FOLDS, SEEDS = 8, (0, 1, 2)
 HOLD = 0.7
 """Weight of the prior against the measurements; chosen by cross-validation, flat between 0.5 and 1.2."""
 ROUNDS, ROUNDS_OUT = 14, 8
+WORKERS = 3
 WIDER = 1.15
 """Quantiles of few rows are too near to each other: logs of the intervals are widened by this."""
 AT_LEAST = 40
@@ -44,14 +46,19 @@ class Out:
 def left_out(model: Model, groups: np.ndarray, count: int, seed: int) -> Out:
     data, fold = model.data, folds(groups, count, seed)
     every = np.arange(len(data))
-    predicted, near, parameters = np.full((len(data), 3), np.nan), np.empty(len(data), object), []
-    for number in range(count):
+    predicted, near = np.full((len(data), 3), np.nan), np.empty(len(data), object)
+    fits = [(model, every[fold != number]) for number in range(count)]
+    with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
+        parameters = pool.starmap(_fitted, fits, chunksize=1)
+    for number, x in enumerate(parameters):
         seen, unseen = every[fold != number], every[fold == number]
-        x = model.fit(seen, hold=HOLD, rounds=ROUNDS_OUT)
-        parameters.append(x)
         predicted[unseen] = model.predict(x, unseen)
         near[unseen] = nearness(data, seen, unseen)
     return Out(predicted, fold, near, parameters)
+
+
+def _fitted(model: Model, seen: np.ndarray) -> np.ndarray:
+    return model.fit(seen, hold=HOLD, rounds=ROUNDS_OUT)
 
 
 def nearness(data: Data, seen: np.ndarray, unseen: np.ndarray) -> list[str]:

@@ -25,7 +25,11 @@ def constants(model: Model, x: np.ndarray) -> dict[str, tuple[float, dict[str, d
     return values
 
 
-def text(model: Model, x: np.ndarray, found: Intervals, *, source: str) -> str:
+Errors = dict[str, tuple[float, float]]
+"""Median and ninth decile in percent by target."""
+
+
+def text(model: Model, x: np.ndarray, found: Intervals, errors: Errors, *, source: str) -> str:
     """The constants file. Hand-written so that the order of ``spec`` and one line a category are kept."""
     data = model.data
     lines = [
@@ -42,6 +46,8 @@ def text(model: Model, x: np.ndarray, found: Intervals, *, source: str) -> str:
     for kind, classes in found.items():
         lines.append(f"  {kind}:")
         lines += [f"    {name}: [{low:.3f}, {high:.3f}]" for name, (low, high) in classes.items()]
+    lines.append("errors:")
+    lines += [f"  {name}: [{middle:.1f}, {high:.0f}]" for name, (middle, high) in errors.items()]
     lines.append("engines: " + _flow(ENGINES))
     lines.append("limits:")
     lines += [f"  {engine}: {_flow(limits)}" for engine, limits in LIMITS.items()]

@@ -33,6 +33,10 @@ COLUMNS = {
     "made": "output_len",
     "requests": "nreq",
     "metric_kind": "metric_kind",
+    "draft_tokens": "draft_tokens",
+    "acceptance": "acceptance",
+    "draft_cost": "draft_cost",
+    "prefill_gpus": "prefill_gpus",
 }
 COUNT = click.IntRange(min=1)
 
@@ -65,6 +69,12 @@ COUNT = click.IntRange(min=1)
 @click.option(
     "--metric-kind", type=click.Choice(KINDS), help="What is measured; fixed_concurrency if not given."
 )
+@click.option("--draft-tokens", type=COUNT, help="Speculative decoding: drafts that a step verifies.")
+@click.option("--acceptance", type=click.FloatRange(0, 1), help="Share of drafts kept, each; 0 to 1.")
+@click.option(
+    "--draft-cost", type=click.FloatRange(min=0), help="One draft over one step; 1/layers if not given."
+)
+@click.option("--prefill-gpus", type=COUNT, help="Of --gpus, those that only compute prompts.")
 @click.option("--batch", "table", type=click.Path(path_type=Path), help="A CSV of cases instead of one.")
 @click.option("-o", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where --batch writes.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -139,12 +149,15 @@ def _plain(case: Case, found: Answer) -> dict[str, Any]:
         "pp": shape.pp,
         "dp": shape.dp,
         "replicas": case.replicas,
+        "layout": case.layout,
         "metric_kind": case.kind,
         "output_tok_s_total": float(f"{found.output_tok_s:.5g}"),
         "low": float(f"{found.low:.5g}"),
         "high": float(f"{found.high:.5g}"),
         "ttft_ms": float(f"{found.ttft_ms:.5g}"),
+        "ttft_p95_ms": float(f"{found.ttft_p95_ms:.5g}"),
         "tpot_ms": float(f"{found.tpot_ms:.5g}"),
+        "tpot_p95_ms": float(f"{found.tpot_p95_ms:.5g}"),
         "memory_gb": float(f"{found.memory_gb:.5g}"),
         "evidence": found.evidence,
         **({"calibration": shape.calibration.id} if shape.calibration is not None else {}),
@@ -156,11 +169,14 @@ def _lines(case: Case, found: Answer) -> Iterator[str]:
     copies = f", {case.replicas:g} replicas" if case.replicas > 1 else ""
     yield (
         f"{shape.model.name} {shape.quantisation} on {shape.gpus} x {shape.accelerator.name}, "
-        f"{shape.engine.name}, TP {shape.tp} x PP {shape.pp} x DP {shape.dp}{copies}"
+        f"{shape.engine.name}{copies}"
     )
+    yield f"layout      {case.layout}"
+    if shape.draft is not None:
+        yield f"speculation {shape.draft.tokens} drafts a step, yield {shape.draft.accepted:.2f} tokens"
     yield f"output      {found.output_tok_s:,.0f} tok/s   80 % interval {found.low:,.0f} to {found.high:,.0f}"
-    yield f"TTFT        {found.ttft_ms:,.0f} ms"
-    yield f"TPOT        {found.tpot_ms:,.1f} ms"
+    yield f"TTFT        {found.ttft_ms:,.0f} ms   p95 {found.ttft_p95_ms:,.0f} ms"
+    yield f"TPOT        {found.tpot_ms:,.1f} ms   p95 {found.tpot_p95_ms:,.1f} ms"
     yield f"memory      {found.memory_gb:,.1f} GB on each accelerator at this load"
     yield f"evidence    {found.evidence}; load {case.kind}"
     if shape.calibration is not None:

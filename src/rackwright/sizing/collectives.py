@@ -1,6 +1,7 @@
 """Time of communication inside a replica.
 
-Tensor parallelism: two all-reduces a layer, ``2 (n−1)/n`` of the activations over the link. Attention in
+Tensor parallelism: two all-reduces a layer, ``2 (n−1)/n`` of the activations over the link,
+and over nodes at the rate of all ports of a node. Attention in
 parallel by data, experts spread over the ranks: a dispatch and a combine a layer of experts; a token goes
 once to every rank that holds one of its experts, ``(n−1) (1 − (1 − 1/n)^k)`` ranks on average. Stages hand
 over activations once.
@@ -17,9 +18,9 @@ DISPATCH_BYTES = 1.5
 
 def token_s(work: Work, c: Constants) -> tuple[float, float]:
     """Seconds a token of one rank: all-reduces, dispatches; without latency."""
-    link = work.link * c.link
-    reduces = work.reduces * work.hidden * 2 * 2 * (work.tp - 1) / work.tp / link
-    moves = work.dispatches * work.hidden * work.copies * DISPATCH_BYTES / (link * c.dispatch)
+    reduces = work.reduces * work.hidden * 2 * 2 * (work.tp - 1) / work.tp / (work.link * c.link)
+    moves = work.dispatches * work.hidden * work.copies * DISPATCH_BYTES
+    moves = moves / (work.dispatch_link * c.link * c.dispatch)
     return reduces, moves
 
 

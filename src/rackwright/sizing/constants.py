@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -96,13 +96,14 @@ class Constants:
     speed: float
 
 
-NAMES = tuple(field.name for field in fields(Constants))
+NAMES = tuple(each.name for each in fields(Constants))
 
 
 @dataclass(frozen=True)
 class Table:
     """What the file says. ``constants``: name to value and factors; ``engines``: whose constants an engine
-    borrows; the rest as the modules that read it say."""
+    borrows; ``errors``: of pairs that the fit had not seen, median and ninth decile in percent, by what was
+    measured; the rest as the modules that read it say."""
 
     constants: Mapping[str, tuple[float, tuple[tuple[str, Mapping[str, float]], ...]]]
     engines: Mapping[str, str]
@@ -111,6 +112,7 @@ class Table:
     intervals: Mapping[str, Mapping[str, tuple[float, float]]]
     measured: frozenset[tuple[str, str, str]]
     designs: frozenset[tuple[str, str]]
+    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def resolve(self, keys: Keys) -> Constants:
         values = {}
@@ -145,6 +147,7 @@ def table_of(data: Mapping[str, Any]) -> Table:
         designs=frozenset(
             (design, engine) for engine, designs in data.get("designs", {}).items() for design in designs
         ),
+        errors={name: (float(a), float(b)) for name, (a, b) in data.get("errors", {}).items()},
     )
 
 

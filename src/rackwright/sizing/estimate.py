@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from rackwright.sizing import decode, queueing
+from rackwright.sizing import decode, disaggregation, queueing
 from rackwright.sizing.arithmetic import touched
 from rackwright.sizing.calibrated import Correction, Distance, Place, correction
 from rackwright.sizing.constants import Constants, Table, constants_of
@@ -38,8 +38,6 @@ __all__ = [
 
 RED_LINE_BANDWIDTH = 0.70
 """Red line 2: target token rate × active bytes, as a share of memory bandwidth (hardware-selection guide)."""
-TTFT_P95 = 1.6
-"""p95 over mean of the time to first token: a fixed prefill time behind an exponential-like queue."""
 CLOSED = "fixed_concurrency"
 """The kind of load that plans are sized for."""
 
@@ -52,6 +50,7 @@ class Estimated:
     low: float
     high: float
     tpot_ms: float
+    tpot_p95_ms: float
     ttft_ms: float
     ttft_p95_ms: float
     prefill_tok_s: float
@@ -68,7 +67,9 @@ class Answer:
     low: float
     high: float
     ttft_ms: float
+    ttft_p95_ms: float
     tpot_ms: float
+    tpot_p95_ms: float
     memory_gb: float
     evidence: Evidence
 
@@ -135,8 +136,9 @@ def estimate(shape: Shape, point: Point) -> Estimated:
         low=output * at.low,
         high=output * at.high,
         tpot_ms=served.token * at.tpot * 1e3,
+        tpot_p95_ms=served.token_p95 * at.tpot * 1e3,
         ttft_ms=first * 1e3,
-        ttft_p95_ms=first * TTFT_P95 * 1e3,
+        ttft_p95_ms=served.first_p95 * at.ttft * 1e3,
         prefill_tok_s=point.input_tokens / served.prefill,
         concurrency=max(point.concurrency, 1.0),
         prefill_share=served.busy,
@@ -173,7 +175,9 @@ def answer(case: Case, table: Table | None = None) -> Answer:
     if table is not None:
         c = table.resolve(case.shape.keys(case.kind))
     given, made = case.given, case.made
-    if case.kind == CLOSED:
+    if case.pools is not None:
+        served = disaggregation.served(work, c, case.pools, given, made, clients=case.clients)
+    elif case.kind == CLOSED:
         served = queueing.closed(work, c, given, made, case.clients)
     elif case.kind == "decode_only":
         served = queueing.decoding(work, c, given, made, case.clients)
@@ -181,7 +185,7 @@ def answer(case: Case, table: Table | None = None) -> Answer:
         served = queueing.arriving(work, c, given, made, rate=case.rate, requests=case.requests)
     else:
         served = queueing.at_once(work, c, given, made, requests=case.requests, clients=case.clients)
-    evidence = evidence_of(case.shape)
+    evidence = evidence_of(case.shape) if case.pools is None else "extrapolated"
     at = corrected(case.shape, Point(given, made, case.clients), evidence, case.kind)
     total = served.output * case.replicas * at.throughput
     context = given + made
@@ -192,7 +196,9 @@ def answer(case: Case, table: Table | None = None) -> Answer:
         low=total * at.low,
         high=total * at.high,
         ttft_ms=served.first * at.ttft * 1e3,
+        ttft_p95_ms=served.first_p95 * at.ttft * 1e3,
         tpot_ms=served.token * at.tpot * 1e3,
+        tpot_p95_ms=served.token_p95 * at.tpot * 1e3,
         memory_gb=min(used, work.memory) / 1e9,
         evidence="measured" if at.measured else evidence,
     )

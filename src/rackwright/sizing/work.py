@@ -29,6 +29,8 @@ class Work:
     sequence. ``moved``: bytes of activations a token. ``reduces``, ``dispatches``: collectives a pass.
     ``copies``: ranks a token is sent to. ``held``, ``workspace``: bytes on one accelerator. ``chunk``: prompt
     tokens a pass and rank; ``sequences``: most that a rank runs. ``age``: years since October 2025.
+    ``verified``: tokens of a sequence that a step computes, ``accepted``: that it keeps on average,
+    ``drafting``: a step with its drafts over the step alone; all 1 without speculation.
     """
 
     tp: float
@@ -40,6 +42,7 @@ class Work:
     expert_flops: float
     wide_flops: float
     link: float
+    dispatch_link: float
     stage_link: float
     layers: float
     expert_layers: float
@@ -79,6 +82,9 @@ class Work:
     chunk: float
     sequences: float
     age: float
+    verified: float = 1.0
+    accepted: float = 1.0
+    drafting: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,10 @@ def precision_of(accelerator: Accelerator, compute: str, quantisation: str) -> s
 
 
 def link_of(accelerator: Accelerator, ranks: int, rdma_gb_s: float) -> tuple[str, float]:
-    """What joins ``ranks`` accelerators: its kind and bytes a second out of one of them."""
+    """What joins ``ranks`` accelerators: its kind and bytes a second out of one of them.
+
+    Over nodes each accelerator sends only to others: what a dispatch pays. See ``reduced_over``.
+    """
     link = accelerator.interconnect
     if link is not None and ranks <= link.domain:
         kind = {"nvlink": "nvlink", "ethernet": "rdma", "thunderbolt": "rdma"}.get(link.kind, "mesh")
@@ -169,6 +178,19 @@ def link_of(accelerator: Accelerator, ranks: int, rdma_gb_s: float) -> tuple[str
     if ranks <= 8 and accelerator.pcie.value > 0:
         return "pcie", accelerator.pcie.value * 1e9
     return "rdma", rdma_gb_s * 1e9
+
+
+def reduced_over(accelerator: Accelerator, ranks: int, rdma_gb_s: float) -> float:
+    """Bytes a second at which one of ``ranks`` takes part in an all-reduce.
+
+    Over nodes a value crosses the network once for a whole node, all of its ports sharing the work: the
+    slower of the link inside and the ports of a node together.
+    """
+    kind, rate = link_of(accelerator, ranks, rdma_gb_s)
+    link = accelerator.interconnect
+    if kind != "rdma" or link is None or link.domain < 2:
+        return rate
+    return float(min(link.unidirectional.value * 1e9, rate * min(link.domain, 8)))
 
 
 _WORK: dict[tuple[object, ...], tuple[Shape, Work]] = {}
@@ -180,6 +202,7 @@ def work_of(shape: Shape) -> Work:
     key = (
         id(shape.accelerator), id(shape.model), id(shape.engine), shape.quantisation, shape.tp, shape.pp,
         shape.dp, shape.kv_bits, shape.rdma_gb_s, shape.chunk, shape.sequences, shape.age,
+        shape.draft,
     )  # fmt: skip
     kept = _WORK.get(key)
     if kept is None:
@@ -215,7 +238,8 @@ def _work(shape: Shape) -> Work:
     expert_bytes = bytes_.expert * mixed
     narrow = (bytes_.always - head * 2) / max(always - head, 1.0) < 1.5
     dense_precision = precision if narrow else "bf16"
-    _, link = link_of(accelerator, tp * dp, shape.rdma_gb_s)
+    _, sent = link_of(accelerator, tp * dp, shape.rdma_gb_s)
+    link = reduced_over(accelerator, tp, shape.rdma_gb_s)
     shards = 1.0 if attention.latent else float(min(tp, model.kv_heads.value))
     routed = bytes_.expert * count * mixed
     held = ((bytes_.loaded - routed) / tp + routed / (tp * spread)) / pp
@@ -229,6 +253,7 @@ def _work(shape: Shape) -> Work:
         expert_flops=accelerator.flops(precision),
         wide_flops=accelerator.flops("bf16"),
         link=link,
+        dispatch_link=sent,
         stage_link=shape.rdma_gb_s * 1e9 if tp * pp * dp > 8 else link,
         layers=layers,
         expert_layers=mixed,
@@ -274,4 +299,7 @@ def _work(shape: Shape) -> Work:
         chunk=float(shape.chunk),
         sequences=float(shape.sequences),
         age=shape.age,
+        verified=shape.draft.tokens + 1.0 if shape.draft else 1.0,
+        accepted=shape.draft.accepted if shape.draft else 1.0,
+        drafting=1.0 + shape.draft.tokens * shape.draft.cost_of(model) if shape.draft else 1.0,
     )

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from rackwright.sizing.cautions.base import Finding, Rule, Sized
+from rackwright.sizing.constants import fitted
+
+
+def _error(measured: str) -> str:
+    middle, high = fitted().errors[measured]
+    return f"median {middle:.0f} %, ninth decile {high:.0f} %"
 
 
 def estimate_not_measured(s: Sized) -> Finding | None:
@@ -15,7 +21,7 @@ def estimate_not_measured(s: Sized) -> Finding | None:
         f"Throughput is estimated ({at.evidence}): {at.output_tok_s:,.0f} tok/s a replica, 80 % interval "
         f"{at.low:,.0f}–{at.high:,.0f}. Measure the first node under this load (vllm bench serve) "
         "before buying the rest.",
-        "median error of the estimator against public measurements 11–20 %, ninth decile 43–64 %",
+        f"error of the estimator on pairs that it was not fitted to: {_error('output_tok_s_total')}",
         "public measurements of vLLM, SGLang and TensorRT-LLM",
     )
 
@@ -27,7 +33,8 @@ def ttft_unreliable(s: Sized) -> Finding | None:
         "info",
         f"The time to first token of {at.ttft_ms:,.0f} ms (p95 {at.ttft_p95_ms:,.0f} ms) is a rough figure; "
         "it depends on how bursts arrive. Prove it under 1.5 × peak for half an hour before go-live.",
-        "best known predictors are 50–60 % off in the median",
+        "best known predictors are 50–60 % off in the median, ours on pairs that it was not fitted to: "
+        + _error("ttft_ms"),
         "public measurements, several estimators compared",
     )
 
