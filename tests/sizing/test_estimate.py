@@ -8,6 +8,7 @@ from rackwright.sizing.estimate import (
     Point,
     Shape,
     active_bytes,
+    answer,
     bandwidth_share,
     capacity,
     decode_step_s,
@@ -16,6 +17,8 @@ from rackwright.sizing.estimate import (
     memory,
 )
 from rackwright.sizing.evidence import interval
+from rackwright.sizing.rows import case_of
+from rackwright.sizing.work import work_of
 
 CATALOG = load_catalog()
 
@@ -110,15 +113,40 @@ def test_measured_rows_within_a_third(row: tuple[str, str, str, int, int, int, i
     assert 0.67 <= at.output_tok_s / measured <= 1.5
 
 
-@pytest.mark.parametrize(("given", "measured"), [(1000, 6381), (8000, 2253)])
-def test_deepseek_at_256_is_reached_with_attention_in_parallel_by_data(given: int, measured: float) -> None:
-    """With TP 8 every rank holds the whole latent: 256 prompts of 8,000 tokens do not fit at a time."""
-    gpu, model = CATALOG.accelerators["h200-sxm"], CATALOG.models["deepseek-v3"]
-    eight = Shape(gpu, model, "fp8", CATALOG.engines["sglang"], 1, dp=8)
-    at = estimate(eight, Point(given, 1000, 256))
-    assert 0.67 <= at.output_tok_s / measured <= 1.5
+@pytest.mark.parametrize(
+    ("given", "made", "measured"), [(1024, 1024, 6381), (8192, 1024, 2253), (1024, 8192, 8251)]
+)
+def test_deepseek_r1_on_eight_h200_at_256_clients_is_taken_to_split_attention_by_data(
+    given: int, made: int, measured: float
+) -> None:
+    """Published figures, lengths 0.9 × nominal. No layout is given: above 8 clients a GPU it is by data."""
+    row = {
+        "hardware": "H200", "n_gpus": "8", "model": "DeepSeek-R1", "engine": "trtllm", "kvprec": "fp8",
+        "input_len": str(0.9 * given), "output_len": str(0.9 * made), "concurrency_or_rate": "256",
+    }  # fmt: skip
+    case = case_of(row, CATALOG)
+    assert "attention TP 1 x DP 8" in case.layout
+    assert 0.75 <= answer(case).output_tok_s / measured <= 1.33
+
+
+def test_with_tensor_parallelism_alone_every_rank_holds_the_whole_latent() -> None:
+    """256 prompts of 8,000 tokens are 256 × 8,000 × 70,272 B = 144 GB a rank and do not fit at a time."""
     split = estimate(shape("h200-sxm", "deepseek-v3"), Point(8000, 1000, 256))
     assert split.ttft_ms > 30_000
+
+
+def test_over_nodes_an_all_reduce_uses_all_ports_of_a_node_and_a_dispatch_its_own() -> None:
+    """8 × 50 GB/s a node are less than NVLink's 450 GB/s; a token that is sent goes out of one port."""
+    sixteen = work_of(shape("h100-sxm", "deepseek-v3", tp=16))
+    assert sixteen.link == pytest.approx(400e9)
+    assert sixteen.dispatch_link == pytest.approx(50e9)
+    assert work_of(shape("h100-sxm", "deepseek-v3", tp=8)).link == pytest.approx(450e9)
+
+
+def test_a_lone_client_meets_no_prompts_of_others() -> None:
+    """Its time a token is a step alone, however long its prompt."""
+    one = shape("h200-sxm", "qwen3-32b", tp=1)
+    assert estimate(one, Point(8000, 100, 1)).tpot_ms == pytest.approx(decode_step_s(one, 1, 8050) * 1e3)
 
 
 @pytest.mark.parametrize("model", ["deepseek-v3", "qwen3-32b", "qwen3-235b-a22b", "llama-3.3-70b-instruct"])

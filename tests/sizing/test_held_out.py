@@ -16,13 +16,18 @@ from rackwright.sizing.rows import CannotEstimate, case_of
 from tests.golden import REPOSITORY
 
 MEASURED = REPOSITORY / "tools/fit/measured.csv"
+ANCHORS = REPOSITORY / "tools/fit/anchors.csv"
 REPORT = (REPOSITORY / "docs/estimator-fit.md").read_text(encoding="utf-8")
 FOLD = json.loads((REPOSITORY / "tests/sizing/held_out.json").read_text(encoding="utf-8"))
 
 
 def rows() -> list[dict[str, str]]:
-    with MEASURED.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    """All that the fit sees: measurements, and published figures with the configuration of their suite."""
+    found = []
+    for path in (MEASURED, ANCHORS):
+        with path.open(encoding="utf-8", newline="") as stream:
+            found += list(csv.DictReader(stream))
+    return found
 
 
 def without_the_fold() -> Table:

@@ -48,7 +48,8 @@ def text(
     lines = [
         "# How well the estimator predicts",
         "",
-        "Written by `python -m tools.fit` from `tools/fit/measured.csv`: public measurements.",
+        "Written by `python -m tools.fit` from `tools/fit/measured.csv`: public measurements,",
+        "and `tools/fit/anchors.csv`: published figures whose layout is that of their suite.",
         "Every figure below but the one marked *in sample* is of rows that the fit had **not** seen: whole",
         f"pairs of hardware and model are left out ({first.fold.max() + 1} folds). Cells: median / ninth",
         "decile of |predicted / measured − 1| in percent, and the number of rows.",

@@ -95,7 +95,7 @@ def closed(work: Work, c: Constants, given: float, made: float, clients: float) 
     output = batch * made / (first + made * token)
     beyond = most(clients - batch, 0.0)
     waiting = beyond / batch * round_s
-    slow = tails.first_p95(first - behind, behind, busy=busy) + tails.behind_p95(waiting, beyond)
+    slow = tails.first_p95(first - behind, behind) + tails.behind_p95(waiting, beyond)
     return Served(
         output, first + waiting, token, batch, step, at.prefill, busy,
         slow, tails.token_p95(token, at.prefill, c.interleaved * (batch - 1), made),
@@ -149,7 +149,7 @@ def arriving(work: Work, c: Constants, given: float, made: float, *, rate: float
     first = c.first_arriving + step / 2 + at.alone + at.prefill * c.behind_arrivals * busy + behind
     total = most(requests / rate * c.span, requests / batch * round_s) + at.alone + made * token * c.tail
     queued: float = at.prefill * c.behind_arrivals * busy
-    slow = tails.first_p95(first - behind - queued, queued, busy=busy) + tails.spread_p95(behind)
+    slow = tails.first_p95(first - behind - queued, queued) + tails.spread_p95(behind)
     return Served(
         requests * made / total, first, token, batch, step, at.prefill, busy,
         slow, tails.token_p95(token, at.prefill, c.interleaved * batch, made),
@@ -164,5 +164,5 @@ def decoding(work: Work, c: Constants, given: float, made: float, clients: float
     first = c.first + at.alone * c.alone
     return Served(
         batch / step, first, step, batch, step, at.prefill, 0.0,
-        tails.first_p95(first, 0.0, busy=0.0), step * tails.JITTER_TOKEN,
+        tails.first_p95(first, 0.0), step * tails.JITTER_TOKEN,
     )  # fmt: skip
