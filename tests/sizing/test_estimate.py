@@ -126,7 +126,7 @@ def test_deepseek_r1_on_eight_h200_at_256_clients_is_taken_to_split_attention_by
     }  # fmt: skip
     case = case_of(row, CATALOG)
     assert "attention TP 1 x DP 8" in case.layout
-    assert 0.75 <= answer(case).output_tok_s / measured <= 1.33
+    assert 0.7 <= answer(case).output_tok_s / measured <= 1.3
 
 
 def test_with_tensor_parallelism_alone_every_rank_holds_the_whole_latent() -> None:

@@ -126,7 +126,7 @@ def at_once(
     first = c.first + step / 2 + at.prefill + wait * c.wait / c.at_once
     between = least(queue / 2 / made, at.prefill * full / most(given, 1.0) * c.pass_limit)
     token = (step + between * c.between) / c.at_once
-    slow = first - wait * c.wait / c.at_once + tails.spread_p95(wait * c.wait / c.at_once)
+    slow = first - wait * c.wait / c.at_once + wait * c.wait / c.at_once * tails.EVENLY
     return Served(output, first, token, batch, step, at.prefill, queue / round_s, slow, token)
 
 
@@ -149,7 +149,7 @@ def arriving(work: Work, c: Constants, given: float, made: float, *, rate: float
     first = c.first_arriving + step / 2 + at.alone + at.prefill * c.behind_arrivals * busy + behind
     total = most(requests / rate * c.span, requests / batch * round_s) + at.alone + made * token * c.tail
     queued: float = at.prefill * c.behind_arrivals * busy
-    slow = tails.first_p95(first - behind - queued, queued) + tails.spread_p95(behind)
+    slow = tails.first_p95(first - behind - queued, queued) + behind * tails.EVENLY
     return Served(
         requests * made / total, first, token, batch, step, at.prefill, busy,
         slow, tails.token_p95(token, at.prefill, c.interleaved * batch, made),
