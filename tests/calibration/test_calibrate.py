@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -278,15 +279,17 @@ def test_check_flags_a_calibration_that_came_and_one_that_went(calibrate: Calibr
 
 
 def test_check_flags_a_measurement_outside_the_plan_s_interval(calibrate: Calibrate, own: Path) -> None:
-    """The plan's low end is × 0.777 of the estimate: 0.7 lies below it, 1.6 above its high end."""
+    """The plan's low end is × 0.678 of the estimate: 0.6 lies below it, 1.6 above its high end."""
     plan = size(load_workload(WORKLOAD), load_catalog())
     interval = plan.deployments[0].estimate
-    for factor, why in ((0.7, "counts on more than was measured"), (1.6, "buys more than the load needs")):
+    for factor, why in ((0.6, "counts on more than was measured"), (1.6, "buys more than the load needs")):
         calibrated(own, calibrate, scaled(factor))
         outside = [p for p in check(plan, fresh(own)) if p.where == "deployments[0].estimate.output_tok_s"]
         assert len(outside) == 1, factor
         assert f"{interval.output_tok_s_low:,.0f}–{interval.output_tok_s_high:,.0f}" in outside[0].rule
-        assert f"{interval.output_tok_s * factor:,.0f} tok/s at 32 requests" in outside[0].found
+        said = re.match(r"([\d,]+) tok/s at 40 requests", outside[0].found)
+        assert said is not None
+        assert float(said[1].replace(",", "")) == pytest.approx(interval.output_tok_s * factor, rel=2e-3)
         assert why in outside[0].why
 
 

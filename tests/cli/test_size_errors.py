@@ -83,13 +83,13 @@ def test_a_hand_edited_plan_is_refused_and_check_names_the_value(tmp_path: Path,
     assert found.returncode == 1
     text = found.stdout.replace(str(tmp_path), "TMP")
     assert_golden(REPOSITORY / "tests" / "errors" / "hand-edit.txt", text)
-    assert "deployments[0].limits.max_num_seqs · must be 32" in text
+    assert "deployments[0].limits.max_num_seqs · must be 40" in text
 
 
 def test_size_writes_a_plan_that_checks(tmp_path: Path, rackwright: Run) -> None:
     out = rackwright("size", "inventory/dev-1k/workload.yaml", "-o", str(tmp_path / "plan.yaml"))
     assert out.returncode == 0
-    assert "1,000 daily users" in out.stdout
+    assert "820 daily users" in out.stdout
     assert rackwright("check", str(tmp_path / "plan.yaml")).returncode == 0
 
 

@@ -42,7 +42,7 @@ def test_a_hand_edit_is_named_with_both_values(tmp_path: Path) -> None:
         load_plan(path)
     found = check(load_for_check(path), CATALOG)
     assert [p.where for p in found] == ["deployments[0].layout.replicas"]
-    assert "must be 41" in found[0].rule
+    assert "must be 40" in found[0].rule
     assert found[0].found == "3"
 
 

@@ -167,7 +167,9 @@ def test_a_workload_without_others_is_written_as_before() -> None:
 
 
 def test_machines_are_searched_for_each(plan: Plan) -> None:
-    asked = joint(CODE, hardware__machine=None, model__id="qwen3-32b", users__dau=300)
+    asked = joint(
+        CODE, hardware__machine=None, model__id="qwen3-32b", users__dau=300, search__datacentre=True
+    )
     found = plan_of(asked, CATALOG)
     assert found.workload.hardware.machine == found.pools[0].machine
     assert found.workload.also[0].machine == found.pools[1].machine

@@ -84,10 +84,11 @@ def fold(model: Model, out: validate.Out) -> str:
 
 
 def predictions(data: Data, out: validate.Out) -> str:
-    """Every row as it was predicted by a fit that had not seen its pair: row, tok/s, ms, ms."""
+    """Every measured row as it was predicted by a fit that had not seen its pair: row, tok/s, ms, ms."""
     lines = ["row_id,output_tok_s_total,ttft_ms,tpot_ms"]
     for row, values in zip(data.rows, out.predicted, strict=True):
-        lines.append(",".join([row["row_id"], *(f"{value:.4g}" for value in values)]))
+        if row["row_id"].isdigit():
+            lines.append(",".join([row["row_id"], *(f"{value:.4g}" for value in values)]))
     return "\n".join(lines) + "\n"
 
 
