@@ -16,6 +16,7 @@ from rackwright.inventory import Host, Inventory
 from rackwright.plan import HostExpectation
 from rackwright.verdict import Status
 from tests.checks.machines import MACHINE_OF, MachineCase, machine_cases, plan_of, vendor_checks
+from tools.mutate.campaign import Text, run
 
 ALL = list(vendor_checks().values())
 
@@ -112,3 +113,19 @@ def test_a_host_is_asked_the_tools_of_its_own_vendor_only(machine: str) -> None:
             assert not words.search(made.body), f"{machine} is asked tools of {other}"
     assert script(commands_of(load().values(), vendor), {}).commands
     assert isinstance(plan.expectations[pool.name], HostExpectation)
+
+
+def test_no_damage_of_a_vendors_output_makes_a_traceback() -> None:
+    """1,200 damaged outputs of all the vendors' tools: none raises, and what is refused says why."""
+    texts = {
+        (command.parser, out.stdout)
+        for check in ALL
+        for command in check.commands
+        if command.parser and command.vendor
+        for out in [MachineCase(check, "x", "pass").view().capture.outputs[command.key]]
+        if out.stdout
+    }
+    tally = run([Text(kind, kind, text) for kind, text in sorted(texts)], count=1_200, seed=5, sweep=False)
+    assert len(tally.by_kind) >= 13
+    assert tally.broken == []
+    assert tally.by_verdict["not understood"] > 400

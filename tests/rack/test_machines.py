@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from rackwright.catalog import load_catalog
+from rackwright.sizing.search import plan_of
 from rackwright.verdict import Status
+from rackwright.workload import Workload
 from tests.rack.judging import Bench, difference, require_rack
 from tests.rack.plans import MACHINES, plan
 from tools.rack.faults import FAULTS
@@ -68,3 +71,34 @@ def test_a_card_of_another_vendor_in_a_host_of_nvidia_is_found() -> None:
         specs = [FaultSpec(host=next(iter(rack.hosts)), fault="foreign-accelerator")]
         found, wanted = bench.found(specs), bench.expected(specs)
         assert found == wanted == {("host-accelerators", next(iter(rack.hosts)))}
+
+
+SIZED = {
+    "mi300x-8": ("vllm-rocm", "deepseek-v3", "fp8", 10_000, "kubernetes"),
+    "atlas-800i-a2": ("vllm-ascend", "qwen3-32b", "bf16", 500, "kubernetes"),
+}
+"""Machine to engine, model, precision, daily users and target."""
+
+
+@pytest.mark.parametrize("machine", SIZED)
+def test_a_sized_plan_of_another_vendor_is_proven_on_its_hosts(machine: str) -> None:
+    """From the workload to the verdicts: no finding, and every check of the vendor's tools has passed."""
+    require_rack()
+    engine, model, precision, users, target = SIZED[machine]
+    workload = Workload.model_validate(
+        {
+            "schema": "rackwright/workload/v1", "name": "sized", "users": {"dau": users},
+            "model": {"id": model, "quantisation": precision, "context": "16 ki tokens"}, "engine": engine,
+            "slo": {"ttft_p95": "2 s", "tpot_p50": "100 ms"},
+            "hardware": {"machine": machine, "fabric": "none"},
+            "overrides": {"image_digest": f"sha256:{'a1' * 32}"},
+            "site": {"name": "dc1", "country": "CN", "target": target, "rack": {"rating": "60 kW"}},
+        }
+    )  # fmt: skip
+    with Rack.temporary(plan_of(workload, load_catalog()), load="full") as rack:
+        results = Bench(rack).healthy
+        bad = [r for r in results.results if r.status in (Status.FAIL, Status.ERROR, Status.WARN)]
+        assert [(r.check, r.subject, r.message) for r in bad] == []
+        area = {"mi300x-8": "amd-", "atlas-800i-a2": "npu-"}[machine]
+        passed = {r.check for r in results.results if r.status is Status.PASS and r.check.startswith(area)}
+        assert len(passed) == {"amd-": 14, "npu-": 10}[area]
