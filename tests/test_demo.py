@@ -79,7 +79,7 @@ def test_the_demo_finds_what_it_planted_and_leaves_nothing(tmp_path: Path) -> No
 def test_the_demo_applies_the_plan_where_the_real_engine_is(tmp_path: Path) -> None:
     require_rack()
     out = clean_run(tmp_path, dict(os.environ))
-    groups = load_plan(REPOSITORY / "inventory/roce-100k/plan.yaml").deployments[0].replicas
+    groups = load_plan(REPOSITORY / "inventory/roce-100k/plan.yaml").deployments[0].layout.replicas
     pods = groups * 2
     assert f"kimi-k2-instruct: {pods} of {pods} pods ready, on {pods} nodes of pool h200" in out
     assert f"kimi-k2-instruct: {groups} of {groups} groups in one block each" in out

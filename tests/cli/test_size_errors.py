@@ -89,7 +89,7 @@ def test_a_hand_edited_plan_is_refused_and_check_names_the_value(tmp_path: Path,
 def test_size_writes_a_plan_that_checks(tmp_path: Path, rackwright: Run) -> None:
     out = rackwright("size", "inventory/dev-1k/workload.yaml", "-o", str(tmp_path / "plan.yaml"))
     assert out.returncode == 0
-    assert "820 daily users" in out.stdout
+    assert "1,000 daily users" in out.stdout
     assert rackwright("check", str(tmp_path / "plan.yaml")).returncode == 0
 
 
