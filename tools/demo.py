@@ -225,6 +225,8 @@ plan       {out}/plan.yaml             one reviewable file; change the workload,
 manifests  {out}/manifests/            one object a file, ready for kubectl apply, Argo CD or Flux
 results    {out}/preflight/results.json
 report     {out}/preflight/report.html open it in a browser
+rack       stopped; again, to try what the preflight says next:
+           python -m tools.rack up {config} --dir {out}/rack
 
 next: write your own workload.yaml (start from inventory/*/workload.yaml), then
       rackwright size workload.yaml -o plan.yaml

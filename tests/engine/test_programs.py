@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -224,10 +226,17 @@ def test_a_build_that_does_not_end_is_stopped_with_what_it_started(tmp_path: Pat
     child = tmp_path / "child"
     argv = ["sh", "-c", f"sleep 60 & echo $! > {child}; wait"]
     assert build._compile(argv, tmp_path, tmp_path / "log", 1.0) is None
-    assert (
-        not Path(f"/proc/{child.read_text().strip()}/cmdline").exists()
-        or not Path(f"/proc/{child.read_text().strip()}/cmdline").read_bytes()
-    )
+    line = Path(f"/proc/{child.read_text().strip()}/cmdline")
+
+    def ended() -> bool:
+        with suppress(OSError):
+            return not line.read_bytes()
+        return True
+
+    deadline = time.monotonic() + 10
+    while not ended() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ended()
 
 
 def test_a_plugin_that_pulumi_installed_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def test_dev_fits_one_host_with_two_cards() -> None:
     plan = example("dev-1k")
     assert [n.name for n in plan.pools[0].nodes] == ["pro6000-01"]
     assert plan.load is not None
-    assert plan.load.peak_output_tok_s == 410
+    assert plan.load.peak_output_tok_s == 400
     assert plan.fabric is None
 
 

@@ -57,7 +57,7 @@ def _no_port(switch: str, port: str, cable: str) -> Problem:
 
 
 def _differs(where: str, rule: str, found: str, why: str = LOSS) -> Problem:
-    return Problem(where, rule, found, why, AGAIN)
+    return Problem(where, rule, found or "nothing", why, AGAIN)
 
 
 def _profile(host: QosView, port: PortView) -> Iterator[Problem]:
