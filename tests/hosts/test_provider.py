@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -146,7 +147,7 @@ def test_a_change_of_nginx_alone_restarts_no_engine(hosts: UnitHosts) -> None:
     ("fault", "said"),
     [
         ("refuses", "generated no token within 4 s; its last answer:"),
-        ("ends", "ended 3 times"),
+        ("ends", "ended [3-9] times"),
     ],
 )
 @pytest.mark.parametrize("plan", [beside, example], ids=["beside", "instead"])
@@ -162,7 +163,7 @@ def test_a_version_that_does_not_generate_is_rolled_back(
         PROVIDER.update(ONE, before, inputs(hosts, patient))
     told = str(caught.value)
     assert caught.value.rolled_back
-    assert said in told
+    assert re.search(said, told)
     assert ("CUDA error" if fault == "refuses" else "engine core initialization failed") in told
     assert "rolled back: release" in told
     assert KEY not in told
