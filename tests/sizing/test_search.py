@@ -10,6 +10,8 @@ from rackwright.sizing.check import check
 from rackwright.sizing.search import Found, plan_of, planned, search
 from rackwright.workload import Budget, Hardware, ModelChoice, Search, Users, Workload
 
+from .build import workload
+
 CATALOG = load_catalog()
 
 
@@ -110,3 +112,20 @@ def test_more_users_never_need_fewer_nodes() -> None:
         search(asked(dau=dau, machines=("hgx-h200-8",)), CATALOG).best.nodes for dau in (100, 10_000, 50_000)
     ]
     assert nodes == sorted(nodes)
+
+
+@pytest.mark.parametrize("users", [30, 300, 3000, 60_000])
+@pytest.mark.parametrize("model", ["qwen3-8b", "qwen3-32b", "qwen3-235b-a22b"])
+def test_what_a_search_chooses_crosses_no_red_line(model: str, users: int) -> None:
+    asked = workload(model__id=model, hardware__machine=None, users__dau=users)
+    assert check(plan_of(asked, CATALOG), CATALOG) == []
+
+
+def test_a_consumer_card_is_taken_only_where_it_is_named() -> None:
+    asked = workload(model__id="qwen3-32b", hardware__machine=None, users__dau=300)
+    found = search(asked, CATALOG)
+    assert not any(o.machine.id.startswith("rtx5090") for o in found.options)
+    why = next(lost.text for lost in found.lost if lost.machine == "rtx5090-2")
+    assert "name it under search.machines" in why
+    owned = asked.model_copy(update={"search": asked.search.model_copy(update={"machines": ("rtx5090-2",)})})
+    assert {o.machine.id for o in search(owned, CATALOG).options} == {"rtx5090-2"}

@@ -13,7 +13,7 @@ Objectives, less is better:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, find, unknown_entry
@@ -116,13 +116,15 @@ def search(workload: Workload, catalog: Catalog) -> Found:
     model = catalog.model(workload.model.id)
     _open_engines(workload, catalog)
     asked, priced = demand(workload), pricing(workload, catalog)
+    own = (workload.hardware.machine, *workload.search.machines)
+    named = {m.id for name in own if name and (m := find(catalog.machines, name)) is not None}
     options: list[Option] = []
     lost: list[Lost] = []
     wrong: list[InputErrors] = []
     for candidate in _candidates(workload, catalog, model):
         machine = catalog.machine(str(candidate.hardware.machine))
         quantisation = candidate.model.quantisation or model.default_quantisation
-        refused = _beforehand(candidate, machine, catalog)
+        refused = _beforehand(candidate, machine, catalog, named)
         if refused is not None:
             lost.append(Lost(machine.id, quantisation, *refused, candidate.engine))
             continue
@@ -327,15 +329,21 @@ def _precisions(workload: Workload, model: ModelEntry, engine: EngineEntry) -> l
     ]
 
 
-def _beforehand(workload: Workload, machine: Machine, catalog: Catalog) -> tuple[str, str, str, int] | None:
-    """What rules a machine out before it is sized: vendor, compliance, consumer cards, power of the rack."""
+def _beforehand(
+    workload: Workload, machine: Machine, catalog: Catalog, named: Collection[str]
+) -> tuple[str, str, str, int] | None:
+    """What rules a machine out before it is sized: vendor, compliance, consumer cards, power of the rack.
+
+    ``named``: machines that the workload itself names.
+    """
     wanted, card = workload.search, catalog.accelerator_of(machine)
     if wanted.vendors and card.vendor not in wanted.vendors:
         return "search.vendors", card.vendor, f"{card.vendor} is not among {listing(wanted.vendors)}", 0
     if wanted.domestic and card.vendor not in DOMESTIC:
         return "search.domestic", card.vendor, f"{card.vendor} is no domestic vendor", 0
-    if wanted.datacentre and card.eula_restricted:
-        return "search.datacentre", card.id, "the driver's licence bars consumer cards from data centres", 0
+    if card.eula_restricted and (wanted.datacentre or machine.id not in named):
+        text = "the driver's licence bars consumer cards from data centres; where it stands in none, name it"
+        return "search.datacentre", card.id, f"{text} under search.machines", 0
     drawn, rating = machine.full_load.value * POWER_FACTOR, workload.site.rack.rating
     if drawn > rating:
         text = (
