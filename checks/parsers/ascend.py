@@ -71,8 +71,9 @@ def parse_ecc(text: str) -> Reading:
         device: Facts = {"index": int(index), "chip": int(chip or 0)}
         device |= dict.fromkeys(_COUNTS.values())
         where = f"npu {name}"
+        said: set[str] = set()
         for line in lines:
-            _count(reading, where, device, line)
+            _count(reading, where, device, line, said)
         lacking = [fact for fact in _NEEDED if device[fact] is None]
         if lacking:
             reading.truncated(f"{', '.join(lacking)} missing", where)
@@ -83,7 +84,7 @@ def parse_ecc(text: str) -> Reading:
     return reading
 
 
-def _count(reading: Reading, where: str, device: Facts, line: str) -> None:
+def _count(reading: Reading, where: str, device: Facts, line: str, said: set[str]) -> None:
     pair = _PAIR.match(line)
     error = error_code(line)
     if error:
@@ -92,7 +93,9 @@ def _count(reading: Reading, where: str, device: Facts, line: str) -> None:
     if pair is None:
         reading.unknown(line, where)
         return
-    fact = _COUNTS.get(pair[1].lower())
+    name = pair[1].lower()
+    _once(reading, where, name, said)
+    fact = _COUNTS.get(name)
     if fact is None:
         return
     number: Any = to_number(pair[2])
@@ -102,6 +105,13 @@ def _count(reading: Reading, where: str, device: Facts, line: str) -> None:
         reading.unknown(line, where)
         number = None
     device[fact] = number
+
+
+def _once(reading: Reading, where: str, name: str, said: set[str]) -> None:
+    """A device that says a thing twice is two devices, the heading between them lost."""
+    if name in said:
+        reading.contradiction(f"{name} stands twice", where)
+    said.add(name)
 
 
 _LINK = re.compile(r"^\s*link status\s*:\s*(\S+)\s*$", re.I)
@@ -126,11 +136,14 @@ def parse_link(text: str) -> Reading:
             continue
         where = f"npu {name}"
         device: Facts = {"index": int(name), "link": None, "net_health": None}
+        said: set[str] = set()
         for line in lines:
             link, health = _LINK.match(line), _HEALTH.match(line)
             if link:
+                _once(reading, where, "link status", said)
                 device["link"] = _word(reading, where, link[1].upper())
             elif health:
+                _once(reading, where, "net health status", said)
                 device["net_health"] = na(health[1]) or health[1]
             else:
                 error = error_code(line)

@@ -109,7 +109,7 @@ def test_pods_run_where_the_plan_says(cluster: Cluster) -> None:
         cluster.engine_pods(),
         {n["metadata"]["name"]: n for n in cluster.api.items("/api/v1/nodes")},
     )
-    assert len(pods) == layout.replicas * layout.nodes_per_replica == 82
+    assert len(pods) == layout.replicas * layout.nodes_per_replica == 80
     pool = cluster.plan.pool(deployment.pool)
     assert {p["spec"]["nodeName"] for p in pods} <= {n.name for n in pool.nodes}
     assert max(Counter(p["spec"]["nodeName"] for p in pods).values()) == 1
@@ -208,7 +208,7 @@ def with_flag(cluster: Cluster) -> Any:
 
 def rolled(pods: list[dict[str, Any]], before: dict[str, str]) -> bool:
     old = [p for p in pods if before.get(p["metadata"]["name"]) == p["metadata"]["uid"]]
-    return len(pods) == 82 and not old and all(ready(p) for p in pods)
+    return len(pods) == 80 and not old and all(ready(p) for p in pods)
 
 
 def test_destroy_leaves_the_protected_objects_and_names_them(cluster: Cluster) -> None:
