@@ -24,6 +24,7 @@ from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.files import write_whole
 from rackwright.inventory import Host, Inventory, bound
 from rackwright.plan import Plan
+from rackwright.verdict import Results
 from remote.transport import Network, Settings
 
 PAGE = "COLLECTION"
@@ -41,13 +42,15 @@ class Place(BaseModel):
 
 
 class Collection(BaseModel):
-    """What a directory of captures is of. ``redacted``: hosts, serials and addresses are pseudonyms."""
+    """What a directory of captures is of. ``redacted``: hosts, serials and addresses are pseudonyms, and the
+    inventory is not named."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     schema_: Literal["rackwright/collection/v1"] = Field(default=SCHEMA, alias="schema")
     plan: str
     plan_digest: str
+    inventory: str = ""
     started: str
     checks: tuple[str, ...]
     hosts: dict[str, Place]
@@ -81,6 +84,7 @@ def collect(
     page = Collection(
         plan=plan.header.name,
         plan_digest=plan.digest,
+        inventory="" if redactor else inventory.source,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         checks=tuple(item.id for item in selected),
         hosts={names[h.name]: Place(pool=h.pool, rack=h.rack) for h in inventory.hosts},
@@ -166,7 +170,7 @@ def placed(directory: Path, plan: Plan, plan_file: Path) -> Kept:
     if page is None:
         hosts = tuple(Host(name, name) for name in names)
         found = bound(Inventory(hosts, plan_file, str(directory)), plan)
-        return Kept(replace(found.inventory, source=""), plan, found.notes)
+        return Kept(replace(found.inventory, source=_inventory_of(directory)), plan, found.notes)
     pools = {p.name for p in plan.pools}
     racks = {r.name for r in plan.racks()} | {n.rack for p in plan.pools for n in p.nodes}
     wrong = [
@@ -189,8 +193,16 @@ def placed(directory: Path, plan: Plan, plan_file: Path) -> Kept:
         notes.append(f"the collection was ended before its time; no capture of: {listing(away) or 'none'}")
     if page.redacted:
         notes.append("captures are redacted: hosts, serial numbers and addresses are pseudonyms")
-    inventory = Inventory(hosts, plan_file)
+    inventory = Inventory(hosts, plan_file, page.inventory)
     return Kept(inventory, _renamed(plan, page) if page.redacted else plan, tuple(notes))
+
+
+def _inventory_of(captures: Path) -> str:
+    """That of the preflight beside whose results these captures lie, where it says."""
+    try:
+        return Results.model_validate_json((captures.parent / "results.json").read_text("utf-8")).inventory
+    except (OSError, ValueError):
+        return ""
 
 
 def _renamed(plan: Plan, page: Collection) -> Plan:

@@ -480,6 +480,11 @@ def _next(report: Report, file: str) -> tuple[Step, ...]:
     run = f"rackwright preflight --hosts {shlex.quote(report.inventory or 'hosts.ini')}"
     away = sorted((*(h for u in report.unreachable for h in u.hosts), *report.not_checked), key=natural)
     steps = []
+    if not report.inventory and (report.failures or report.errors or away or report.open or report.left_out):
+        steps.append(
+            Step("write the inventory of these hosts, and put in their addresses",
+                 "rackwright inventory plan.yaml -o hosts.ini")
+        )  # fmt: skip
     if report.failures:
         again = run + _only(report.failures)
         steps.append(Step("apply the remedies above, then judge these checks again", again))

@@ -164,6 +164,11 @@ def test_collect_and_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hidd
     assert found[("os-thp", names["gpu-01"])] == "pass"
     assert found[("os-thp", names["gpu-02"])] == "fail"
     assert set(results["unreachable"]) == {names["gpu-03"]}
+    assert results["inventory"] == ("" if hidden else str(ini))
+    again = "hosts.ini" if hidden else str(ini)
+    said = " ".join(judged.output.replace("\\\n", "").split())
+    assert f"rackwright preflight --hosts {again}" in said
+    assert ("rackwright inventory plan.yaml -o hosts.ini" in said) is hidden
     assert results["left_out_hosts"] == [] and results["plan_digest"] == load_plan(plan).digest
 
     again = CliRunner().invoke(cmd_collect.command, args)
