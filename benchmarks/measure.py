@@ -1,4 +1,4 @@
-"""Runs a command as a whole process: what it cost in wall seconds, and CPU seconds of it and its children."""
+"""Runs a command as a whole process: wall seconds, CPU seconds of it and its children, memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cost:
+    """``wall`` and ``cpu`` in seconds; ``peak_mib``: the most memory that the process had resident."""
+
     wall: float
     cpu: float
+    peak_mib: float = 0.0
 
 
 def cost_of(
@@ -51,7 +54,7 @@ def cost_of(
     process.returncode = code
     if code not in ok:
         raise RuntimeError(f"{' '.join(argv[:6])} … ended with status {code}; see {log}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime)
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def _usual() -> dict[str, str]:
@@ -60,4 +63,4 @@ def _usual() -> dict[str, str]:
 
 
 def medians(costs: Sequence[Cost]) -> Cost:
-    return Cost(statistics.median(c.wall for c in costs), statistics.median(c.cpu for c in costs))
+    return Cost(*(statistics.median(getattr(c, name) for c in costs) for name in ("wall", "cpu", "peak_mib")))

@@ -1,6 +1,6 @@
 """Preflight against its floor and against other ways to ask the same questions of the same hosts.
 
-    python -m benchmarks.preflight [--hosts 50] [--peers 20] [--runs 3] [-o results/bench/preflight.md]
+    python -m benchmarks.preflight [--hosts 50] [--peers 20] [--runs 3] [--pytest] [-o FILE]
 
 Every figure is the median of the runs, interleaved, with CPU seconds of the client beside the wall seconds.
 The hosts are a simulated rack on this machine, so their own cost is part of every wall figure.
@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.measure import Cost, cost_of, medians
-from checks.collect import commands_of
-from checks.registry import load
-from checks.runner import select
+from checks.registry import Check, load
+from checks.runner import scripts, select
 from rackwright.catalog import load_catalog
-from rackwright.plan import Plan
+from rackwright.inventory import bound, load_inventory
+from rackwright.plan import Plan, load_plan
 from rackwright.sizing.size import size
 from rackwright.verdict import Results
 from rackwright.workload import load_workload
@@ -31,6 +31,8 @@ from tools.rack.run import Rack
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORKLOAD = REPOSITORY / "inventory/roce-100k/workload.yaml"
+FLOOR, OWN = "floor", "rackwright preflight"
+SUITE, ITEMS = "pytest checks", "pytest items that do nothing"
 PEERS = "ansible-core==2.19.14"
 
 
@@ -52,7 +54,11 @@ def interleaved(runs: int, subjects: dict[str, Callable[[int], Cost]]) -> dict[s
         for name, measure in subjects.items():
             cost = measure(number)
             costs[name].append(cost)
-            print(f"  run {number + 1}: {name}: {cost.wall:.2f} s wall, {cost.cpu:.2f} s CPU", flush=True)
+            print(
+                f"  run {number + 1}: {name}: {cost.wall:.2f} s wall, {cost.cpu:.2f} s CPU, "
+                f"{cost.peak_mib:.0f} MiB",
+                flush=True,
+            )
     return costs
 
 
@@ -79,7 +85,30 @@ def own_and_floor(rack: Rack, scratch: Path) -> dict[str, Callable[[int], Cost]]
         argv = [sys.executable, "-m", "benchmarks.floor", "--hosts", hosts]
         return cost_of(argv, cwd=REPOSITORY, log=scratch / f"floor-{number}.log")
 
-    return {"floor": floor, "rackwright preflight": own}
+    return {FLOOR: floor, OWN: own}
+
+
+def suite_and_items(rack: Rack, scratch: Path, checks: int) -> dict[str, Callable[[int], Cost]]:
+    """``pytest checks``, and as many pytest items that do nothing."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    empty = scratch / "test_nothing.py"
+    empty.write_text(
+        "import pytest\n"
+        f"@pytest.mark.parametrize('host', [f'h{{n}}' for n in range({len(rack.hosts)})])\n"
+        f"@pytest.mark.parametrize('check', [f'c{{n}}' for n in range({checks})])\n"
+        "def test_nothing(host, check):\n"
+        "    pass\n"
+    )
+
+    def suite(number: int) -> Cost:
+        argv = [*pytest, "checks", "--hosts", str(rack.inventory), "--results", str(scratch / "suite")]
+        return cost_of(argv, cwd=REPOSITORY, log=scratch / f"suite-{number}.log", ok=(0, 1))
+
+    def items(number: int) -> Cost:
+        argv = [*pytest, "-p", "no:testinfra", "--rootdir", str(scratch), "-c", "/dev/null", str(empty)]
+        return cost_of(argv, cwd=scratch, log=scratch / f"items-{number}.log")
+
+    return {SUITE: suite, ITEMS: items}
 
 
 def _require_whole(results: Results, hosts: int) -> None:
@@ -87,6 +116,14 @@ def _require_whole(results: Results, hosts: int) -> None:
     cut = [note for note in results.notes if "ended early" in note]
     if results.unreachable or cut or not results.complete or len(results.hosts) != hosts:
         raise RuntimeError(f"the run was not whole: {dict(results.unreachable)} {cut[:3]}")
+
+
+def commands_on(rack: Rack, checks: Sequence[Check]) -> list[str]:
+    """What the collector asks a host of the rack, each as a command of its own."""
+    inventory = load_inventory(rack.inventory)
+    plan = load_plan(inventory.plan_path)
+    (_, script), *_ = scripts(plan, bound(inventory, plan).inventory, checks)
+    return [f"sudo -n sh -c {shlex.quote(c.shell)}" if c.root else c.shell for c in script.commands]
 
 
 def peers(rack: Rack, scratch: Path, commands: Sequence[str]) -> dict[str, Callable[[int], Cost]]:
@@ -152,14 +189,25 @@ def _ansible(scratch: Path) -> Path:
 def table(costs: dict[str, list[Cost]], hosts: int, base: str) -> list[str]:
     middle = {name: medians(found) for name, found in costs.items()}
     lines = [
-        f"| {hosts} hosts | wall s | client CPU s | wall ms a host | wall ÷ {base} | CPU ÷ {base} |",
-        "|---|---|---|---|---|---|",
+        f"| {hosts} hosts | wall s | client CPU s | peak MiB | wall ms a host "
+        f"| wall ÷ {base} | CPU ÷ {base} |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, cost in middle.items():
         lines.append(
-            f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} | {cost.wall / hosts * 1000:.0f} "
+            f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} | {cost.peak_mib:.0f} "
+            f"| {cost.wall / hosts * 1000:.0f} "
             f"| {cost.wall / middle[base].wall:.2f} | {cost.cpu / middle[base].cpu:.2f} |"
         )
+    if FLOOR in middle:
+        beyond = (middle[OWN].cpu - middle[FLOOR].cpu) / hosts * 1000
+        lines += ["", f"{OWN}: {beyond:.1f} ms of client CPU a host beyond the floor"]
+    if ITEMS in middle:
+        wall, cpu = (getattr(middle[FLOOR], of) + getattr(middle[ITEMS], of) for of in ("wall", "cpu"))
+        lines += [
+            f"{SUITE}: {middle[SUITE].wall / wall:.2f} × wall, {middle[SUITE].cpu / cpu:.2f} × CPU "
+            "of the floor and as many items that do nothing"
+        ]
     return lines
 
 
@@ -169,6 +217,7 @@ def main() -> int:
     parser.add_argument(
         "--peers", type=int, default=20, help="hosts for the comparison with other tools; 0 leaves it out"
     )
+    parser.add_argument("--pytest", action="store_true", help="also pytest checks, and items that do nothing")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path, default=REPOSITORY / "results/bench/preflight.md")
     options = parser.parse_args()
@@ -177,15 +226,17 @@ def main() -> int:
     scratch.mkdir(parents=True)
     lines: list[str] = []
     checks = select(load())
-    commands = [f"sudo -n sh -c {shlex.quote(c.shell)}" if c.root else c.shell for c in commands_of(checks)]
     with Rack.temporary(plan_with(options.hosts), nodes=options.hosts) as rack:
+        commands = commands_on(rack, checks)
         print(f"{options.hosts} hosts, {len(checks)} checks, {len(commands)} commands")
-        lines += table(interleaved(options.runs, own_and_floor(rack, scratch)), options.hosts, "floor")
+        subjects = own_and_floor(rack, scratch)
+        subjects |= suite_and_items(rack, scratch, len(checks)) if options.pytest else {}
+        lines += table(interleaved(options.runs, subjects), options.hosts, FLOOR)
     if options.peers:
         with Rack.temporary(plan_with(options.peers), nodes=options.peers) as rack:
-            subjects = {"rackwright preflight": own_and_floor(rack, scratch)["rackwright preflight"]}
+            subjects = {OWN: own_and_floor(rack, scratch)[OWN]}
             subjects |= peers(rack, scratch, commands)
-            lines += ["", *table(interleaved(options.runs, subjects), options.peers, "rackwright preflight")]
+            lines += ["", *table(interleaved(options.runs, subjects), options.peers, OWN)]
     load_average = "/".join(f"{value:.1f}" for value in os.getloadavg())
     head = f"{len(checks)} checks from {len(commands)} commands; medians of {options.runs} runs"
     text = "\n".join([f"{head}; load average at the end {load_average}", "", *lines]) + "\n"
