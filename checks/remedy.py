@@ -76,7 +76,7 @@ VALUES = (
     Value(r"--dscp2prio set,[^,\s]+,(3)\b", "rdma.dscp_priority", "priority"),
     Value(r"echo (104) \|", "rdma.traffic_class", "traffic-class"),
     Value(r"frequency-set -g (performance)\b", "os.governor", "governor"),
-    Value(r"-mig (0)\b", "gpu.mig", "mig", lambda on: str(int(on))),
+    Value(r"-mig (0)\b", "gpu.mig", "mig", lambda on: str(int(bool(on)))),
 )
 DEVICES = (
     Device("eth0", "interface", "nic", field="netdev"),

@@ -27,6 +27,7 @@ from rackwright.plan import (
     Scaling,
     WeightVolume,
 )
+from rackwright.plan.tenancy import Place
 
 DIGITS = 12
 """How much of a hash objects carry."""
@@ -91,6 +92,12 @@ class Served:
     route: Route | None
     scaling: Scaling | None
     exclusive_domain: str | None
+    place: Place | None = None
+
+    @property
+    def resource(self) -> str:
+        """The extended resource that a pod asks for: whole accelerators, or slices of them."""
+        return self.deployment.resources.resource or self.pool.gpu_resource
 
     @property
     def name(self) -> str:
@@ -181,6 +188,7 @@ class Model:
                 route=next((r for r in plan.routes if r.deployment == deployment.name), None),
                 scaling=next((s for s in plan.scaling if s.deployment == deployment.name), None),
                 exclusive_domain=placement.exclusive_domain(plan, deployment),
+                place=plan.tenancy.place(deployment.name) if plan.tenancy else None,
             )
             for deployment in plan.deployments
         )

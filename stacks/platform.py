@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Operator
+from stacks import sharing
 from stacks.model import OWNERSHIP, PLAN, RESOURCE_PREFIX, Model
 
 SERVING_PRIORITY = 1_000_000
@@ -171,9 +172,12 @@ def _cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulumi.Re
                 "serviceMonitor": _service_monitor(model),
             },
             "nodeStatusExporter": {"enabled": True},
+            **sharing.policy(model),
             "gdrcopy": {"enabled": model.plan.fabric is not None and platform.driver_owner == "gpu-operator"},
         },
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=[*ready, metrics]),
+        opts=pulumi.ResourceOptions(
+            parent=parent, depends_on=[*ready, metrics, *sharing.configurations(parent, model, ready)]
+        ),
     )
 
 

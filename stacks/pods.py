@@ -160,7 +160,7 @@ def _resources(served: Served) -> core.ResourceRequirementsArgs:
     amounts = {
         "cpu": str(resources.cpus),
         "memory": f"{resources.memory_gib}Gi",
-        served.pool.gpu_resource: str(resources.gpus),
+        served.resource: str(resources.gpus),
         **({f"{RESOURCE_PREFIX}/{rail.resource}": "1" for rail in fabric.rails} if fabric else {}),
     }
     return core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts))
@@ -203,10 +203,12 @@ def _verify_weights(served: Served) -> list[core.ContainerArgs] | None:
 
 
 def _volumes(served: Served) -> list[core.VolumeArgs]:
-    shm = f"{served.deployment.resources.shm_gib}Gi"
-    volumes = [
-        core.VolumeArgs(name="shm", empty_dir=core.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=shm))
-    ]
+    volumes = []
+    if served.deployment.resources.shm_gib:
+        shm = core.EmptyDirVolumeSourceArgs(
+            medium="Memory", size_limit=f"{served.deployment.resources.shm_gib}Gi"
+        )
+        volumes.append(core.VolumeArgs(name="shm", empty_dir=shm))
     if served.volume:
         volumes.append(
             core.VolumeArgs(
@@ -220,7 +222,9 @@ def _volumes(served: Served) -> list[core.VolumeArgs]:
 
 
 def _mounts(served: Served) -> list[core.VolumeMountArgs]:
-    mounts = [core.VolumeMountArgs(name="shm", mount_path="/dev/shm")]  # noqa: S108 - shared memory
+    mounts = []
+    if served.deployment.resources.shm_gib:
+        mounts.append(core.VolumeMountArgs(name="shm", mount_path="/dev/shm"))  # noqa: S108 - shared memory
     if served.volume:
         mounts.append(
             core.VolumeMountArgs(name="weights", mount_path=served.volume.mount_path, read_only=True)
@@ -243,9 +247,23 @@ def _toleration(taint: Taint) -> core.TolerationArgs:
 
 
 def _spread(served: Served) -> list[core.TopologySpreadConstraintArgs] | None:
-    """Replicas spread over racks, then hosts, where there is room; groups are kept together instead."""
+    """Replicas spread over racks, then hosts, where there is room; groups are kept together instead.
+
+    Services that share nodes must spread: the plan counts on each node holding as many of each as the others.
+    """
     if served.grouped:
         return None
+    if served.place is not None:
+        return [
+            core.TopologySpreadConstraintArgs(
+                max_skew=1,
+                topology_key=HOSTNAME,
+                when_unsatisfiable="DoNotSchedule",
+                # A node that is lost or drained must not count as one with room.
+                node_taints_policy="Honor",
+                label_selector=meta.LabelSelectorArgs(match_labels=served.selector),
+            )
+        ]
     return [
         core.TopologySpreadConstraintArgs(
             max_skew=1,

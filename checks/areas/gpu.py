@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checks import fixes
@@ -402,18 +403,37 @@ def process_running(view: HostView, name: str) -> bool:
     id="gpu-mig",
     title="MIG mode as the tenancy plan says",
     severity=Severity.CRITICAL,
-    commands=[SMI_XML],
+    commands=[SMI_XML, SMI_LIST],
     expects="gpu.mig",
     remedy="sudo nvidia-smi -mig 0 && sudo nvidia-smi --gpu-reset  # reboot where the reset is refused",
     reversible=True,
     source="deployment checklist, system: MIG as the tenancy plan says",
     ids=["S8"],
 )
-def mig(view: HostView, want: bool) -> Outcome:
-    """A card in MIG mode shows the engine a fraction of its memory and no NVLink."""
-    found = _each(view, _mode("MIG", "mig", want))
-    seen = spread(g["mig_current"] for _, g in gpus(view, SMI_XML))
-    return verdict(found, actual=seen, expected=ON_OFF[want])
+def mig(view: HostView, want: bool | Sequence[str]) -> Outcome:
+    """A card in MIG mode shows the engine a fraction of its memory and no NVLink. Where the plan divides
+    cards, every one must hold the planned instances, or pods find no slice of theirs."""
+    on = bool(want)
+    found = _each(view, _mode("MIG", "mig", on))
+    cards, listed = gpus(view, SMI_XML), gpus(view, SMI_LIST)
+    seen = spread(g["mig_current"] for _, g in cards)
+    if len(listed) != len(cards):
+        raise NotMeasured(f"`{SMI_LIST.shell}` shows {len(listed)} GPUs, the report {len(cards)}")
+    if isinstance(want, bool):
+        return verdict(found, actual=seen, expected=ON_OFF[on])
+    found += [
+        fault(where, f"is divided into {_instances(gpu['mig_devices'])}")
+        for where, gpu in listed
+        if sorted(gpu["mig_devices"]) != sorted(want)
+    ]
+    divided = spread(_instances(gpu["mig_devices"]) for _, gpu in listed)
+    return verdict(found, actual=f"{seen}, {divided}", expected=f"on, {_instances(want)}")
+
+
+def _instances(names: Sequence[str]) -> str:
+    """``2 × 1g.18gb, 1 × 3g.71gb``."""
+    counts = Counter(names)
+    return ", ".join(f"{counts[name]} × {name}" for name in sorted(counts)) or "no instances"
 
 
 @check(

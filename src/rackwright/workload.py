@@ -300,6 +300,25 @@ class Overrides(Input):
     suppress: dict[str, str] = Field(default_factory=dict)
 
 
+Profile = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2}g\.[1-9][0-9]{0,3}gb$")]
+
+
+class Tenancy(Input):
+    """How the services of a workload share nodes and accelerators: all of them stand in one pool.
+
+    ``gpus``: whole accelerators, several services on a node. ``mig``: a MIG instance a replica. ``mps``: a
+    share of an accelerator a replica, with as much of its memory.
+    ``profiles``: the MIG profile of each service by name; left out, the smallest in which it stands.
+    ``clients``: how many replicas share one accelerator by MPS. ``trusted``: whether the users of all
+    services trust one another; under MPS one client's fault ends all.
+    """
+
+    mode: Literal["gpus", "mig", "mps"]
+    profiles: dict[Name, Profile] = Field(default_factory=dict)
+    clients: Annotated[int, Field(strict=True, ge=2, le=48)] | None = None
+    trusted: bool = False
+
+
 class Service(Input):
     """Another model for other users on the same site and cluster, on machines of its own.
 
@@ -334,6 +353,7 @@ class Workload(Input):
     search: Search = Search()
     site: Site = Site()
     overrides: Overrides = Overrides()
+    tenancy: Tenancy | None = None
     also: tuple[Service, ...] = ()
 
     @model_validator(mode="after")
@@ -365,6 +385,8 @@ class Workload(Input):
             del data["search"]["engines"]
         if self.fabric is None:
             del data["fabric"]
+        if self.tenancy is None:
+            del data["tenancy"]
         return data
 
     @property

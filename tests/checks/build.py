@@ -5,7 +5,7 @@ The host: 8 × H200 on NVSwitch, 8 RoCE rails, two NUMA nodes, one NVMe for mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -169,10 +169,21 @@ def smi_xml(
     )
 
 
-def smi_list(count: int = GPUS, product: str = "NVIDIA H200") -> str:
-    return "".join(
-        f"GPU {n}: {product} (UUID: GPU-{n:08d}-0000-4000-8000-000000000000)\n" for n in range(count)
-    )
+def smi_list(
+    count: int = GPUS,
+    product: str = "NVIDIA H200",
+    every: Sequence[str] = (),
+    gpus: Mapping[int, Sequence[str]] | None = None,
+) -> str:
+    """``every``: MIG instances of each GPU by their profiles; ``gpus``: those of some."""
+    lines = []
+    for n in range(count):
+        lines.append(f"GPU {n}: {product} (UUID: GPU-{n:08d}-0000-4000-8000-000000000000)\n")
+        lines += [
+            f"  MIG {profile:<11} Device {index:>2}: (UUID: MIG-{n:04d}{index:04d}-0000-5000-8000-{0:012d})\n"
+            for index, profile in enumerate((gpus or {}).get(n, every))
+        ]
+    return "".join(lines)
 
 
 def smi_load(

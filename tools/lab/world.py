@@ -88,6 +88,13 @@ def controller(operator: Operator, version: str) -> dict[str, Any]:
     }
 
 
+def _accelerators(plan: Plan, pool: Pool) -> dict[str, int]:
+    """What the device plugin advertises: whole accelerators, or the slices they are divided into."""
+    if plan.tenancy is None:
+        return {pool.gpu_resource: pool.gpus_per_node}
+    return plan.tenancy.capacity(pool.gpus_per_node, pool.gpu_resource)
+
+
 def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
     """A node as its kubelet and device plugins would register it; the plan's labels and taints come later."""
     rails = plan.fabric.rails if plan.fabric and node.rail_addresses else ()
@@ -96,7 +103,7 @@ def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
         "memory": f"{int(pool.memory_gib_per_node)}Gi",
         "pods": PODS_A_NODE,
         "ephemeral-storage": str(pool.nvme_bytes_per_node),
-        pool.gpu_resource: str(pool.gpus_per_node),
+        **{name: str(count) for name, count in _accelerators(plan, pool).items()},
         # Whole NICs are handed to pods: one a rail.
         **{f"{RAIL_PREFIX}/{rail.resource}": "1" for rail in rails},
     }

@@ -64,6 +64,7 @@ class Gpu:
     persistence: bool = True
     mig_current: bool | None = False
     mig_pending: bool | None = False
+    mig_devices: tuple[str, ...] = ()
     uncorrected_volatile: int = 0
     uncorrected_aggregate: int = 0
     corrected_aggregate: int = 0
@@ -429,7 +430,8 @@ def _gpu(index: int, expected: HostExpectation, load: Load, rng: random.Random, 
     fabric = planned(expected.nvlink.fabric_state, "Completed") if links else "N/A"
     used = round(product.memory_mib * 0.9) if full else 0
     processes = [Process(40_000 + index, f"VLLM::Worker_TP{index}", used - 600)] if full else []
-    mig = planned(want.mig, False) if product.mig else None
+    divided = planned(want.mig, False)
+    mig = bool(divided) if product.mig else None
     return Gpu(
         index=index,
         product=product,
@@ -460,6 +462,7 @@ def _gpu(index: int, expected: HostExpectation, load: Load, rng: random.Random, 
         persistence=planned(want.persistence, True),
         mig_current=mig,
         mig_pending=mig,
+        mig_devices=divided if isinstance(divided, tuple) else (),
         vbios=product.vbios,
         reasons=set() if full else {"gpu_idle"},
         processes=processes,

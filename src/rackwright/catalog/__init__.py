@@ -40,6 +40,7 @@ from rackwright.catalog.entries import (
     ScenarioEntry,
     SwitchEntry,
 )
+from rackwright.catalog.partitioning_entries import MigProfile, Partitioning
 from rackwright.catalog.reading import broken, entries, texts
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.yamlio import printable, quoted
@@ -55,10 +56,12 @@ __all__ = [
     "Entry",
     "Figure",
     "Machine",
+    "MigProfile",
     "ModelEntry",
     "Nic",
     "NvLink",
     "OperatorEntry",
+    "Partitioning",
     "PlatformEntry",
     "Prices",
     "Quantisation",
@@ -98,6 +101,7 @@ class Catalog:
     digests: Mapping[str, str]
     texts: Mapping[str, str]
     calibrations: Mapping[str, CalibrationEntry] = dataclasses.field(default_factory=dict)
+    partitionings: Mapping[str, Partitioning] = dataclasses.field(default_factory=dict)
 
     def accelerator(self, name: str) -> Accelerator:
         return _pick(self.accelerators, name, "hardware.accelerator", "accelerator")
@@ -123,6 +127,10 @@ class Catalog:
     def accelerator_of(self, machine: Machine) -> Accelerator:
         return self.accelerators[machine.accelerator]
 
+    def partitioning_of(self, accelerator: Accelerator) -> Partitioning | None:
+        """The MIG profiles of ``accelerator``; None where it has none, or none are known."""
+        return next((p for p in self.partitionings.values() if p.accelerator == accelerator.id), None)
+
     @cached_property
     def kinds(self) -> Mapping[str, Mapping[str, Entry]]:
         """Every kind's entries, by the kind's name."""
@@ -137,6 +145,7 @@ class Catalog:
             "scenario": self.scenarios,
             "switch": self.switches,
             "calibration": self.calibrations,
+            "partitioning": self.partitionings,
         }
 
     def digest_of(self, *ids: str, estimator: str = "") -> str:
@@ -301,6 +310,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         digests=digests,
         texts=said,
         calibrations=_typed(found, CalibrationEntry),
+        partitionings=_typed(found, Partitioning),
     )
     problems = [*_dangling(catalog, where), *_ambiguous(catalog, where)]
     if problems:
@@ -328,6 +338,14 @@ def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
                 "must have a price, or say why not",
                 "neither",
                 "put it into a price list, or give no_price a reason",
+            )
+    for partitioning in catalog.partitionings.values():
+        if partitioning.accelerator not in catalog.accelerators:
+            near = nearest(partitioning.accelerator, catalog.accelerators)
+            yield broken(
+                f"{where[partitioning.id]} accelerator",
+                f"must name an accelerator of the catalog{near}",
+                quoted(partitioning.accelerator),
             )
     for calibration in catalog.calibrations.values():
         known_in: tuple[tuple[str, str, Mapping[str, Entry]], ...] = (

@@ -34,6 +34,7 @@ from rackwright.catalog.entries import (
     SwitchEntry,
 )
 from rackwright.catalog.figures import FIRST
+from rackwright.catalog.partitioning_entries import Partitioning
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.yamlio import Document, parse_yaml, printable, validated
 
@@ -48,10 +49,11 @@ KINDS: dict[str, type[Entry]] = {
     "scenario": ScenarioEntry,
     "switch": SwitchEntry,
     "calibration": CalibrationEntry,
+    "partitioning": Partitioning,
 }
 FOLDERS = (
     "hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches",
-    "calibrations",
+    "calibrations", "partitionings",
 )  # fmt: skip
 
 LARGEST = 1 << 20

@@ -16,6 +16,7 @@ from rackwright.catalog import (
     Figure,
     Machine,
     ModelEntry,
+    Partitioning,
     Prices,
     ScenarioEntry,
 )
@@ -71,6 +72,11 @@ def _columns(entry: Entry, catalog: Catalog) -> tuple[tuple[str, str], ...]:
                 ("THROUGHPUT", f"× {factor.value:.3g}"),
                 ("POINTS", str(len(entry.points))),
                 ("MEASURED", entry.dated),
+            )
+        case Partitioning():
+            return (
+                ("ACCELERATOR", entry.accelerator),
+                ("PROFILES", ", ".join(p.name for p in entry.profiles)),
             )
         case Prices():
             return (("ELECTRICITY", f"{entry.electricity.value:g} {entry.electricity.unit}"),)

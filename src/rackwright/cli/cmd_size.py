@@ -124,7 +124,10 @@ def _rows(plan: Plan) -> Iterator[tuple[str, list[str]]]:
         racks = list(plan.racks())
         yield (
             "racks",
-            [f"{len(racks)}, each of one service; {cost.full_load_w / 1000:,.1f} kW in all at full load"],
+            [
+                f"{len(racks)}, {'of all services' if plan.tenancy else 'each of one service'}; "
+                f"{cost.full_load_w / 1000:,.1f} kW in all at full load"
+            ],
         )
     for index, deployment in enumerate(plan.deployments):
         if plan.shares:
@@ -145,8 +148,8 @@ def _share(plan: Plan, share: Share, index: int) -> Iterator[tuple[str, list[str
         [
             f"{share.service}: {_many(users.dau, 'daily user')}, {users.scenario}, "
             f"{_millions(share.load.tokens_per_day)} M tokens a day, "
-            f"peak {share.load.peak_output_tok_s:,.0f} tok/s out; alone {share.cost.month.amount:,.0f} "
-            f"{share.cost.currency} a month"
+            f"peak {share.load.peak_output_tok_s:,.0f} tok/s out; {'its share' if plan.tenancy else 'alone'} "
+            f"{share.cost.month.amount:,.0f} {share.cost.currency} a month"
         ],
     )
 
@@ -154,6 +157,8 @@ def _share(plan: Plan, share: Share, index: int) -> Iterator[tuple[str, list[str
 def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[str]]]:
     pool = plan.pool(deployment.pool)
     layout, held, at = deployment.layout, deployment.memory, deployment.estimate
+    place = plan.tenancy.place(deployment.name) if plan.tenancy else None
+    piece = "slice" if deployment.resources.resource else "GPU"
     yield (
         "model",
         [
@@ -167,6 +172,11 @@ def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[
             f"{_many(layout.replicas, 'replica')} × TP {layout.tensor_parallel} × PP "
             f"{layout.pipeline_parallel} ({_many(layout.gpus_per_replica, 'GPU')} on "
             f"{_many(layout.nodes_per_replica, 'node')} each)"
+        ]
+        if place is None
+        else [
+            f"{_many(layout.replicas, 'replica')} × {place.each} {place.resource}, at most "
+            f"{place.per_node} a node"
         ],
     )
     spares = f", {pool.spares} of them spare" if pool.spares else ", no spare"
@@ -190,7 +200,7 @@ def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[
     yield (
         "memory",
         [
-            f"{used:,.1f} of {held.total_gib:,.1f} GiB a GPU "
+            f"{used:,.1f} of {held.total_gib:,.1f} GiB a {piece} "
             f"({100 * used / held.total_gib:.1f} %, red line 85 %): weights {held.weights_gib:,.1f}, "
             f"KV {held.kv_gib:,.1f}, activations {held.activations_gib:,.1f}",
             f"KV cache of {held.kv_tokens:,} tokens a replica",

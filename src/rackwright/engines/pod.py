@@ -44,7 +44,7 @@ def probes(load_s: float, traits: Traits) -> Probes:
     )
 
 
-def resources(gpus: int, gpus_per_node: int, threads: int, weights_gib: float) -> PodResources:
+def resources(gpus: int, gpus_per_node: float, threads: int, weights_gib: float) -> PodResources:
     """CPU: the node's threads shared by GPU, at least 2 a GPU. Memory: 1.2 × the pod's weights and its shm.
 
     A memory-backed /dev/shm counts against the pod's memory.

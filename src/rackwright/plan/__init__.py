@@ -31,13 +31,14 @@ from rackwright.plan.pools import Node, Pool, Taint
 from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
 from rackwright.plan.shares import Share
 from rackwright.plan.sites import Rack, Site
+from rackwright.plan.tenancy import Tenancy
 from rackwright.workload import Workload
 from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validated
 
 __all__ = [
     "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "InfinibandSubnet",
     "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos",
-    "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint", "WeightVolume",
+    "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint", "Tenancy", "WeightVolume",
     "digest_problem", "link_problems", "load_plan", "migrate", "read_plan", "save_plan",
 ]  # fmt: skip
 
@@ -60,6 +61,7 @@ class Plan(Section):
     scaling: tuple[Scaling, ...] = ()
     observability: Observability | None = None
     platform: Platform | None = None
+    tenancy: Tenancy | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
     shares: tuple[Share, ...] | None = None

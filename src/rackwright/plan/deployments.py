@@ -123,9 +123,14 @@ class Probes(Section):
 
 
 class PodResources(Section):
-    """CPU ≥ 2 × GPUs; memory ≥ 1.2 × the GPU memory used for weights on the node; /dev/shm for TP."""
+    """CPU ≥ 2 × GPUs; memory ≥ 1.2 × the GPU memory used for weights on the node; /dev/shm for TP.
+
+    ``gpus``: of the pool's resource, or of ``resource`` where pods ask for another one (a slice).
+    ``shm_gib``: 0 where something else mounts /dev/shm.
+    """
 
     gpus: int
+    resource: str | None = None
     cpus: int
     memory_gib: int
     shm_gib: int

@@ -24,6 +24,7 @@ Codes = Annotated[tuple[int, ...], _SOME]
 class GpuExpectation(Section):
     """``temperature_max_c``: hottest GPU at full load. ``power_limit_w``: the enforced limit, ± 1 W.
 
+    ``mig``: whether MIG is on; or the instances that every GPU is divided into, by their profiles, sorted.
     ``cudnn_min``: of the host; not applicable where cuDNN comes with the engine's image.
     ``clock_reasons_allowed``: NVIDIA's names of clock event reasons that are no fault.
     ``ecc_uncorrected_max``: uncorrectable errors since the last reset of the GPU.
@@ -48,7 +49,7 @@ class GpuExpectation(Section):
     cudnn_min: str | NA | None = None
     ecc: bool | NA | None = None
     persistence: bool | NA | None = None
-    mig: bool | NA | None = None
+    mig: bool | Words | NA | None = None
     mps: bool | NA | None = None
     power_limit_w: float | NA | None = None
     temperature_max_c: float | NA | None = None

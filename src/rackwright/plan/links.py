@@ -30,6 +30,7 @@ def link_problems(plan: Plan) -> Iterator[Problem]:
         yield from _deployment(plan, deployment, f"deployments[{index}]")
     yield from _services(plan)
     yield from _racks(plan)
+    yield from _tenancy(plan)
     yield from _fabric(plan)
 
 
@@ -136,6 +137,42 @@ def _services(plan: Plan) -> Iterator[Problem]:
         yield from _known("observability.deployment_rules", name, names, "deployment")
     for name in plan.expectations:
         yield from _known("expectations", name, [p.name for p in plan.pools], "pool")
+
+
+def _tenancy(plan: Plan) -> Iterator[Problem]:
+    """Every service has its place, and all places of a node fit what it advertises."""
+    tenancy = plan.tenancy
+    if tenancy is None:
+        return
+    yield from _known("tenancy.pool", tenancy.pool, [p.name for p in plan.pools], "pool")
+    placed = [place.deployment for place in tenancy.places]
+    for index, name in enumerate(placed):
+        yield from _known(f"tenancy.places[{index}].deployment", name, [d.name for d in plan.deployments],
+                          "deployment")  # fmt: skip
+    pool = next((p for p in plan.pools if p.name == tenancy.pool), None)
+    if pool is None:
+        return
+    has = tenancy.capacity(pool.gpus_per_node, pool.gpu_resource)
+    taken: Counter[str] = Counter()
+    for place in tenancy.places:
+        taken[place.resource] += place.per_node * place.each
+    for resource, count in taken.items():
+        if count > has.get(resource, 0):
+            yield _problem(
+                "tenancy.places",
+                f"must take at most the {has.get(resource, 0)} {resource} of a node",
+                str(count),
+            )
+    serving = len(pool.nodes) - pool.spares
+    for index, deployment in enumerate(plan.deployments):
+        room = tenancy.place(deployment.name)
+        replicas = deployment.layout.replicas
+        if room is None or replicas > room.per_node * serving:
+            yield _problem(
+                f"deployments[{index}].layout.replicas",
+                f"must fit the places of {serving} serving nodes",
+                f"{replicas} with {room.per_node if room else 0} a node",
+            )
 
 
 def _racks(plan: Plan) -> Iterator[Problem]:

@@ -33,7 +33,10 @@ UTILISATION_SPREAD = 0.2
 
 @dataclass(frozen=True)
 class Fleet:
-    """How many nodes carry a peak. ``most_replicas`` of an override are kept whatever the load."""
+    """How many nodes carry a peak. Replicas of an override are kept whatever the load.
+
+    Of nodes that several services share it counts the service's share.
+    """
 
     stand: Stand
     chosen: Chosen
@@ -43,15 +46,22 @@ class Fleet:
     def spares(self) -> int:
         return self.stand.workload.hardware.spares
 
-    def nodes(self, users: float, rate: float | None = None) -> int:
+    def nodes(self, users: float, rate: float | None = None) -> float:
         """Nodes for ``users`` daily users at ``rate`` tok/s a replica (default: what the plan counts on)."""
+        own, unit = self._own(users, rate), self.stand.unit
+        if unit is None or not unit.mates:
+            return own
+        grown = users / self.stand.workload.users.carried
+        return unit.share * max(own, *(mate.nodes(grown) + self.spares for mate in unit.mates))
+
+    def _own(self, users: float, rate: float | None) -> int:
         candidate = self.chosen.candidate
         peak = self.demand.output_tok_s * users / self.stand.workload.users.carried
         replicas = max(1, math.ceil(peak / (rate or candidate.at.low) - 1e-9))
         replicas = max(replicas, self.stand.workload.overrides.replicas or 0)
         if candidate.nodes_per_replica > 1:
             return replicas * candidate.nodes_per_replica + self.spares
-        return math.ceil(replicas / candidate.replicas_per_node(self.stand.gpus)) + self.spares
+        return math.ceil(replicas / self.stand.replicas_per_node(candidate)) + self.spares
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ def cost(c: Costing) -> Cost:
         currency_rate_cny_per_usd=prices.cny_per_usd.value,
         ways=tuple(_ways(c)),
         sensitivity=sensitivity(c),
-        basis=basis(c.at, f"{nodes} × {c.fleet.stand.machine.name}"),
+        basis=basis(c.at, f"{nodes:g} × {c.fleet.stand.machine.name}"),
     )
 
 

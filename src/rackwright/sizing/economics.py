@@ -201,7 +201,7 @@ def people(steps: dict[int, float], users: float) -> float:
     return reached[-1] if reached else 0.0
 
 
-def capex(a: Assumptions, nodes: int) -> float:
+def capex(a: Assumptions, nodes: float) -> float:
     """What is paid before the first token."""
     return nodes * (a.machine + a.fabric)
 
@@ -211,17 +211,17 @@ def mean_w(a: Assumptions) -> float:
     return a.idle_w + a.utilisation * (a.full_load_w - a.idle_w)
 
 
-def power_month(a: Assumptions, nodes: int) -> float:
+def power_month(a: Assumptions, nodes: float) -> float:
     """Energy of ``nodes`` nodes a month, at the facility's meter."""
     return nodes * mean_w(a) / 1000 * a.pue * a.hours_month * a.kwh
 
 
-def energy_per_million(a: Assumptions, nodes: int, tokens_per_day: float) -> float:
+def energy_per_million(a: Assumptions, nodes: float, tokens_per_day: float) -> float:
     """kWh at the facility's meter for a million tokens."""
     return nodes * mean_w(a) / 1000 * a.pue * a.hours_month / DAYS_A_MONTH / tokens_per_day * 1e6
 
 
-def monthly(a: Assumptions, nodes: int) -> Monthly:
+def monthly(a: Assumptions, nodes: float) -> Monthly:
     """A month of owning ``nodes`` nodes."""
     return Monthly(
         depreciation=capex(a, nodes) / a.depreciation_months,
@@ -231,12 +231,12 @@ def monthly(a: Assumptions, nodes: int) -> Monthly:
     )
 
 
-def tco(a: Assumptions, nodes: int, months: int) -> float:
+def tco(a: Assumptions, nodes: float, months: int) -> float:
     """All that is paid over ``months``: the machines once, the rest monthly."""
     return capex(a, nodes) + months * monthly(a, nodes).running
 
 
-def per_million(a: Assumptions, nodes: int, tokens_per_day: float) -> float:
+def per_million(a: Assumptions, nodes: float, tokens_per_day: float) -> float:
     """Cost of a million tokens over the time of depreciation at a load of ``tokens_per_day``.
 
     Raises:
@@ -251,7 +251,7 @@ def per_million(a: Assumptions, nodes: int, tokens_per_day: float) -> float:
 def offers(
     machine: Machine,
     prices: Prices,
-    nodes: int,
+    nodes: float,
     tokens: Tokens,
     currency: Currency,
     *,
@@ -288,7 +288,7 @@ def offers(
         yield Offer(f"API, {api.provider}", "api", day * DAYS_A_MONTH, 0, figure.source, figure.verified)
 
 
-def break_even_month(a: Assumptions, nodes: int, other_month: float) -> int | None:
+def break_even_month(a: Assumptions, nodes: float, other_month: float) -> int | None:
     """The first month by whose end owning has cost no more than ``other_month`` every month; None: never."""
     saved = other_month - monthly(a, nodes).running
     if saved <= 0:

@@ -176,7 +176,7 @@ def _pool(f: Facts) -> Iterator[Explanation]:
         {
             "replicas": f.chosen.replicas,
             "nodes a replica": f.chosen.candidate.nodes_per_replica,
-            "replicas a node": f.chosen.candidate.replicas_per_node(f.stand.gpus),
+            "replicas a node": f.stand.replicas_per_node(f.chosen.candidate),
             "serving nodes": f.chosen.nodes,
             "hardware.spares": spares,
         },
@@ -339,12 +339,12 @@ def _weights(f: Facts) -> Iterator[Explanation]:
 def _memory(f: Facts) -> Iterator[Explanation]:
     held, shape = f.deployment.memory, f.chosen.candidate.shape
     engine, where = f.stand.engine, "deployments[0].memory"
-    source, evidence = _cited(f.stand.accelerator.memory)
+    source, evidence = _cited(f.stand.sized.memory)
     yield _entry(
         f"{where}.total_gib",
         held.total_gib,
         "memory that nvidia-smi shows / 1024",
-        {f.stand.accelerator.id: f.stand.accelerator.memory},
+        {f.stand.sized.id: f.stand.sized.memory},
         source,
         evidence,
     )
@@ -489,10 +489,10 @@ def _estimate(f: Facts) -> Iterator[Explanation]:
         {
             "stream tok/s": 1000 / f.stand.workload.slo.tpot_p50,
             "active bytes": model.active_bytes(shape),
-            "bandwidth": f.stand.accelerator.bandwidth,
+            "bandwidth": f.stand.sized.bandwidth,
         },
         GUIDE + ", red line 2",
-        _cited(f.stand.accelerator.bandwidth)[1],
+        _cited(f.stand.sized.bandwidth)[1],
     )
 
 

@@ -18,7 +18,8 @@ SUMMED = (
 )  # fmt: skip
 """What adds up of a load."""
 
-_OF_ONE = re.compile(r"^(deployments|pools|volumes|routes|scaling)\[0\]")
+_OF_ONE = re.compile(r"^(deployments|volumes|routes|scaling)\[0\]")
+_POOL = re.compile(r"^pools\[0\]")
 _RACK = re.compile(r"^sites\[0\]\.racks\[(\d+)\]")
 
 
@@ -26,7 +27,7 @@ def explanations(
     parts: Sequence[Part], placed: Sequence[Place], load: Load, cost: Cost
 ) -> Iterator[Explanation]:
     """Those of the sums, then each service's at its place in the joint plan."""
-    yield from _sums(parts, load, cost)
+    yield from _sums(parts, placed, load, cost)
     seen = set[str]()
     for index, (part, place) in enumerate(zip(parts, placed, strict=True)):
         for item in part.plan.explanations:
@@ -46,13 +47,15 @@ def _moved(path: str, index: int, part: Part, place: Place) -> str | None:
         return f"sites[0].racks[{int(found[1]) + place.rack_offset}]{path[found.end() :]}"
     if found := _OF_ONE.match(path):
         return f"{found[1]}[{index}]{path[found.end() :]}"
+    if found := _POOL.match(path):
+        return f"pools[{place.number}]{path[found.end() :]}"
     old = f"expectations.{part.pool.name}"
     if path == old or path.startswith(f"{old}."):
         return f"expectations.{place.pool.name}{path.removeprefix(old)}"
     return path
 
 
-def _sums(parts: Sequence[Part], load: Load, cost: Cost) -> Iterator[Explanation]:
+def _sums(parts: Sequence[Part], placed: Sequence[Place], load: Load, cost: Cost) -> Iterator[Explanation]:
     def shares(path: str) -> dict[str, Any]:
         return {f"{part.deployment}, shares[{i}].{path}": _at(part, path) for i, part in enumerate(parts)}
 
@@ -131,8 +134,10 @@ def _sums(parts: Sequence[Part], load: Load, cost: Cost) -> Iterator[Explanation
         )
     yield explained(
         "sites[0].racks",
-        sum(len(part.racks) for part in parts),
-        "sum of the services, each in racks of its own",
+        len(placed[-1].racks) + placed[-1].rack_offset,
+        "sum of the services, each in racks of its own"
+        if placed[-1].number
+        else "those of the pool that all services share",
         {part.name: len(part.racks) for part in parts},
         OWN,
     )

@@ -19,11 +19,11 @@ from rackwright.plan.cost import Cost
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.services import Observability
 from rackwright.plan.shares import Share
-from rackwright.sizing import explain_joint, joint_cost, search, services
+from rackwright.sizing import explain_joint, joint_cost, search, services, tenancy, tenant_plan
 from rackwright.sizing.economics import convert
 from rackwright.sizing.joint_parts import Part, Place
 from rackwright.sizing.pricing import pricing
-from rackwright.sizing.size import POOL_LABEL
+from rackwright.sizing.size import POOL_LABEL, size
 from rackwright.workload import Service, Workload
 
 
@@ -34,6 +34,8 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
         InputErrors: what is wrong in any of the services, all at once; services that cannot share a site.
         Infeasible: one of them does not stand, or together they cost more than the budget.
     """
+    if workload.tenancy is not None:
+        return _sharing(workload, catalog)
     if not workload.also:
         return search.plan_of(workload, catalog)
     parts, problems = [], list[Problem]()
@@ -48,6 +50,26 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
     if problems or (problems := list(_together(parts))):
         raise InputErrors(problems)
     return _joined(workload, parts, catalog)
+
+
+def _sharing(workload: Workload, catalog: Catalog) -> Plan:
+    """The plan of services that share their nodes: one pool, every node with the same services.
+
+    Raises:
+        InputErrors, Infeasible: as ``plan_of``.
+    """
+    found = tenancy.shared(workload, list(named_services(workload)), catalog)
+    parts, problems = [], list[Problem]()
+    for index, tenant in enumerate(found.tenants):
+        try:
+            plan = size(tenant.workload, catalog, tenant.unit)
+            parts.append(Part(tenant.name, plan, catalog, tenant.unit))
+        except InputErrors as error:
+            problems += _placed(error, index)
+    if problems or (problems := list(_together(parts))):
+        raise InputErrors(problems)
+    joined = _joined(workload, parts, catalog) if workload.also else parts[0].plan
+    return tenant_plan.completed(joined, found)
 
 
 def services_of(workload: Workload) -> tuple[Workload, ...]:
@@ -123,7 +145,8 @@ def _rails(part: Part) -> Fabric | None:
 
 def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan:
     first = parts[0].plan
-    placed = list(_places(workload, parts))
+    shared = workload.tenancy is not None
+    placed = list(_same_place(parts) if shared else _places(workload, parts))
     deployments = tuple(
         part.plan.deployments[0].model_copy(update={"pool": place.pool.name})
         for part, place in zip(parts, placed, strict=True)
@@ -144,10 +167,14 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
         load=load,
         sites=(
             first.sites[0].model_copy(
-                update={"racks": tuple(rack for place in placed for rack in place.racks)}
+                update={
+                    "racks": tuple(
+                        rack for place in (placed[:1] if shared else placed) for rack in place.racks
+                    )
+                }
             ),
         ),
-        pools=tuple(place.pool for place in placed),
+        pools=tuple(place.pool for place in (placed[:1] if shared else placed)),
         fabric=_fabric(parts),
         deployments=deployments,
         volumes=tuple(volume for part in parts for volume in part.plan.volumes),
@@ -155,7 +182,9 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
         scaling=tuple(scaling for part in parts for scaling in part.plan.scaling),
         observability=_observability(parts),
         platform=_platform(parts),
-        expectations={
+        expectations={placed[0].pool.name: tenant_plan.expectation(parts)}
+        if shared
+        else {
             place.pool.name: part.plan.expectations[part.pool.name]
             for part, place in zip(parts, placed, strict=True)
         },
@@ -204,6 +233,14 @@ def _pinned(workload: Workload, parts: Sequence[Part]) -> Workload:
     )
 
 
+def _same_place(parts: Sequence[Part]) -> Iterator[Place]:
+    """All services on the nodes of the first: they are as many for each."""
+    first = parts[0]
+    names = {name: name for rack in first.racks for name in (rack.name, *rack.nodes)}
+    for _ in parts:
+        yield Place(0, first.pool, first.racks, names, 0)
+
+
 def _places(workload: Workload, parts: Sequence[Part]) -> Iterator[Place]:
     total = sum(len(part.racks) for part in parts)
     digits = max(2, len(str(total)))
@@ -242,7 +279,7 @@ def _places(workload: Workload, parts: Sequence[Part]) -> Iterator[Place]:
             )
             for rack in part.racks
         )
-        yield Place(pool, standing, renamed, racks)
+        yield Place(index, pool, standing, renamed, racks)
         racks += len(part.racks)
         nodes += part.nodes
 

@@ -113,7 +113,7 @@ def cost(joint: Joint) -> Cost:
             sorted(_bars(joint, a), key=lambda b: (-abs(b.at_high.amount - b.at_low.amount), b.name))
         ),
         basis=basis(
-            a, ", ".join(f"{p.fleet.nodes(p.users)} × {p.fleet.stand.machine.name}" for p in joint.parts)
+            a, ", ".join(f"{p.fleet.nodes(p.users):g} × {p.fleet.stand.machine.name}" for p in joint.parts)
         ),
     )
 

@@ -11,6 +11,7 @@ from rackwright.sizing.cost import Costing, costing
 from rackwright.sizing.layout import choose
 from rackwright.sizing.load import demand
 from rackwright.sizing.pricing import pricing
+from rackwright.sizing.sharing import Unit
 from rackwright.sizing.size import stand_of
 
 
@@ -21,6 +22,7 @@ class Part:
     name: str
     plan: Plan
     catalog: Catalog
+    unit: Unit | None = None
 
     @property
     def pool(self) -> Pool:
@@ -40,7 +42,7 @@ class Part:
 
     def costing(self) -> Costing:
         workload = self.plan.workload
-        stand, asked = stand_of(workload, self.catalog), demand(workload)
+        stand, asked = stand_of(workload, self.catalog, self.unit), demand(workload)
         return costing(stand, asked, choose(stand, asked), pricing(workload, self.catalog), self.catalog)
 
     @property
@@ -56,8 +58,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a service stands. ``renamed``: names of its plan alone to those of the joint one."""
+    """Where a service stands. ``renamed``: names of its plan alone to those of the joint one.
+    ``number``: of its pool in the joint plan."""
 
+    number: int
     pool: Pool
     racks: tuple[Rack, ...]
     renamed: Mapping[str, str]

@@ -34,6 +34,7 @@ from rackwright.sizing.estimate import (
     memory,
 )
 from rackwright.sizing.load import Demand, demand
+from rackwright.sizing.sharing import Unit
 from rackwright.workload import Workload
 
 TTFT_CUTOFF_MS = 5_000.0
@@ -65,10 +66,22 @@ class Stand:
     flags: Mapping[str, str | int | float | bool]
     """The workload's engine flags by their full names."""
     calibrations: tuple[CalibrationEntry, ...] = ()
+    unit: Unit | None = None
+    """What a replica takes where accelerators are shared."""
 
     @property
     def gpus(self) -> int:
         return int(self.machine.gpus.value)
+
+    @property
+    def sized(self) -> Accelerator:
+        """What a replica is sized for: a whole accelerator, or a slice of one."""
+        return self.unit.accelerator if self.unit is not None else self.accelerator
+
+    def replicas_per_node(self, candidate: Candidate) -> int:
+        if self.unit is not None and self.unit.places:
+            return self.unit.places
+        return candidate.replicas_per_node(self.gpus)
 
 
 @dataclass(frozen=True)
@@ -127,13 +140,13 @@ def joined(stand: Stand) -> bool:
 
     RDMA between nodes is planned for NVIDIA's accelerators only.
     """
-    able = spans(stand.engine) == "nodes" and stand.accelerator.vendor == "nvidia"
+    able = spans(stand.engine) == "nodes" and stand.accelerator.vendor == "nvidia" and stand.unit is None
     return stand.workload.hardware.fabric != "none" and able
 
 
 def widest(stand: Stand) -> int:
     """The most GPUs that tensor parallelism may join on one node."""
-    if spans(stand.engine) == "gpu":
+    if spans(stand.engine) == "gpu" or (stand.unit is not None and not stand.unit.parallel):
         return 1
     link = stand.accelerator.link
     if link is not None and link.kind in MESHES:
@@ -151,9 +164,7 @@ def _divides(stand: Stand, tp: int) -> bool:
 def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
     nics = stand.machine.fabric
     share = nics.rate_gbps.value / 8 if nics is not None else 1.25
-    shape = Shape(
-        stand.accelerator, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share
-    )
+    shape = Shape(stand.sized, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share)
     return calibrated(shape, stand.calibrations)
 
 
@@ -233,7 +244,8 @@ def _count(stand: Stand, demand: Demand, candidate: Candidate) -> Chosen:
 def _nodes(stand: Stand, candidate: Candidate, replicas: int) -> int:
     if candidate.shape.pp > 1:
         return replicas * candidate.shape.pp
-    return math.ceil(replicas / candidate.replicas_per_node(stand.gpus))
+    least = stand.unit.nodes if stand.unit is not None else 0
+    return max(least, math.ceil(replicas / stand.replicas_per_node(candidate)))
 
 
 def _with_replicas(stand: Stand, chosen: Chosen, demand: Demand) -> Chosen:
@@ -276,7 +288,7 @@ def _too_few(stand: Stand, chosen: Chosen, available: int, demand: Demand) -> In
     if chosen.candidate.shape.pp > 1:
         replicas = (available - spares) // chosen.candidate.shape.pp
     else:
-        replicas = (available - spares) * chosen.candidate.replicas_per_node(stand.gpus)
+        replicas = (available - spares) * stand.replicas_per_node(chosen.candidate)
     carried = max(0, replicas) * chosen.candidate.at.low
     users = int(stand.workload.users.dau * carried / demand.output_tok_s)
     best = f"{carried:,.0f} tok/s, which is {users:,} daily users"

@@ -371,7 +371,7 @@ def _sized(  # noqa: PLR0917 - what one option is made of
         machine=machine,
         quantisation=quantisation,
         chosen=chosen,
-        nodes=nodes,
+        nodes=int(nodes),
         capex=economics.capex(a, nodes),
         tco=economics.tco(a, nodes, a.depreciation_months),
         cost_per_million=economics.per_million(a, nodes, asked.tokens_per_day),

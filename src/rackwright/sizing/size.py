@@ -33,6 +33,7 @@ from rackwright.plan.deployments import (
     Estimate,
     Layout,
     MemoryBudget,
+    PodResources,
     Slo,
     Weights,
 )
@@ -55,6 +56,7 @@ from rackwright.sizing.layout import (
     without,
 )
 from rackwright.sizing.load import Demand, demand, lengths
+from rackwright.sizing.sharing import Unit, share_of_shown
 from rackwright.workload import Workload
 
 PLACEHOLDER = "sha256:" + "0" * 64
@@ -87,7 +89,7 @@ class Decided:
         count, shape = len(self.placed.names), self.candidate.shape
         if shape.pp > 1:
             return count // shape.pp
-        return count * self.candidate.replicas_per_node(self.stand.gpus)
+        return count * self.stand.replicas_per_node(self.candidate)
 
     @property
     def requests_per_replica(self) -> float:
@@ -110,15 +112,17 @@ class Decided:
         return pod.load_seconds(share, engine.load_rate.value, engine.load_fixed.value)
 
 
-def size(workload: Workload, catalog: Catalog) -> Plan:
+def size(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> Plan:
     """The plan of ``workload``: the same inputs give the same plan, byte for byte.
+
+    ``unit``: what a replica takes, where nodes or accelerators are shared (``sizing.tenancy``).
 
     Raises:
         InputErrors: the workload names what the catalog does not have, or an override breaks a rule; all
             problems at once.
         Infeasible: no layout or not enough machines; with the binding constraint and the best value.
     """
-    stand = stand_of(workload, catalog)
+    stand = stand_of(workload, catalog, unit)
     decided = _decide(stand, catalog)
     pool = _pool(decided)
     deployment = _deployment(decided)
@@ -191,7 +195,7 @@ def _crossed_without(stand: Stand, name: str, catalog: Catalog) -> set[str]:
     return {c.id for c in found if c.severity == "refuse"}
 
 
-def stand_of(workload: Workload, catalog: Catalog) -> Stand:
+def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> Stand:
     """The catalog entries that the workload names.
 
     Raises:
@@ -234,6 +238,7 @@ def stand_of(workload: Workload, catalog: Catalog) -> Stand:
         _kv_bits(workload, model, engine, quantisation),
         owned.canonical(engine.id, engine.version, workload.overrides.engine_flags),
         tuple(catalog.calibrations.values()),
+        unit,
     )
 
 
@@ -488,7 +493,7 @@ def _deployment(decided: Decided) -> Deployment:
             total_cutoff_ms=decided.total_cutoff_ms,
         ),
         probes=pod.probes(decided.load_s, decided.launcher.TRAITS),
-        resources=pod.resources(gpus_per_pod, stand.gpus, int(stand.machine.threads.value), weights_gib),
+        resources=_resources(decided, weights_gib),
         rollout=pod.rollout(
             decided.load_s,
             decided.slots - decided.chosen.replicas,
@@ -496,6 +501,20 @@ def _deployment(decided: Decided) -> Deployment:
             drains=decided.launcher.TRAITS.drains,
         ),
     )
+
+
+def _resources(decided: Decided, weights_gib: float) -> PodResources:
+    """What the pods ask for; of a shared accelerator, the share of the node's threads that goes with it."""
+    stand, gpus = decided.stand, decided.candidate.shape.tp
+    threads, unit = int(stand.machine.threads.value), stand.unit
+    if unit is None or unit.resource is None:
+        return pod.resources(gpus, stand.gpus, threads, weights_gib)
+    part = pod.resources(1, unit.places / unit.share, threads, weights_gib)
+    tenancy = stand.workload.tenancy
+    if tenancy is not None and tenancy.mode == "mps":
+        # The device plugin mounts the MPS server's /dev/shm; one of the pod's own would hide it.
+        part = part.model_copy(update={"memory_gib": part.memory_gib - part.shm_gib, "shm_gib": 0})
+    return part.model_copy(update={"resource": unit.resource})
 
 
 def _digest(decided: Decided) -> str:
@@ -515,7 +534,9 @@ def _serve(decided: Decided) -> Serve:
         max_num_seqs=candidate.max_num_seqs,
         max_queued=pod.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
         batched_tokens=batched_tokens(stand),
-        utilization=candidate.memory.utilization,
+        utilization=share_of_shown(stand.unit, candidate.memory.utilization)
+        if stand.unit
+        else candidate.memory.utilization,
         memory=GpuMemory(
             total=candidate.memory.total,
             weights=candidate.memory.weights,
@@ -528,8 +549,16 @@ def _serve(decided: Decided) -> Serve:
         trust_remote_code=stand.model.trust_remote_code,
         shutdown_s=decided.shutdown_s,
         replica_tokens=candidate.memory.kv_tokens,
-        extra=stand.flags,
+        extra={**_fixed_cache(decided), **stand.flags},
     )
+
+
+def _fixed_cache(decided: Decided) -> dict[str, int]:
+    """The KV cache in bytes where the engine is shown memory that is its neighbours'."""
+    unit = decided.stand.unit
+    if unit is None or unit.shown_gib is None:
+        return {}
+    return {"kv-cache-memory-bytes": int(decided.candidate.memory.kv * 2**30)}
 
 
 def _weights(decided: Decided) -> Weights:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 
 from tools.rack.emit import nvidia_xml
@@ -32,7 +33,15 @@ def recordings(state: HostState) -> Iterator[Recording]:
 
 
 def device_list(state: HostState) -> str:
-    return "".join(f"GPU {g.index}: {g.name} (UUID: {g.uuid})\n" for g in state.gpus)
+    """Each GPU, and under it its MIG devices, the largest first."""
+    lines = []
+    for g in state.gpus:
+        lines.append(f"GPU {g.index}: {g.name} (UUID: {g.uuid})\n")
+        lines += [
+            f"  MIG {profile:<11} Device {n:>2}: (UUID: MIG-{uuid.uuid5(uuid.UUID(g.uuid[4:]), str(n))})\n"
+            for n, profile in enumerate(sorted(g.mig_devices, reverse=True))
+        ]
+    return "".join(lines)
 
 
 def version(state: HostState) -> str:

@@ -60,7 +60,7 @@ def accelerator_unread(s: Sized) -> Finding | None:
 
 def host_memory_small(s: Sized) -> Finding | None:
     """The pods of a node ask for more memory than it has."""
-    pods = max(1, s.stand.gpus // s.chosen.candidate.shape.tp)
+    pods = s.stand.replicas_per_node(s.chosen.candidate)
     asked, has = s.pod_memory_gib * pods, s.stand.machine.memory.value
     unified = not has  # the accelerator's memory is the host's: red line 1 counts it
     if unified or asked <= has * 0.9:

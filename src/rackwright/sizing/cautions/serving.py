@@ -47,7 +47,7 @@ def no_spare(s: Sized) -> Finding | None:
     if s.workload.hardware.spares > 0:
         return None
     candidate, replicas = s.chosen.candidate, s.chosen.replicas
-    most = candidate.replicas_per_node(s.stand.gpus)
+    most = s.stand.replicas_per_node(candidate)
     lost = min(replicas, most)
     severity: Severity = "warn" if replicas == 1 or s.workload.users.dau >= 10_000 else "info"
     if lost == replicas:
