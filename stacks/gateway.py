@@ -7,8 +7,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from rackwright.engines.adapters import ROUTED
 from rackwright.plan import Route
 from rackwright.yamlio import dump_yaml
+from stacks import adapters
 from stacks.model import COMPONENT, INSTANCE, NAME, NAMESPACE_NAME, PICKER, Model, Served
 
 HEALTH_PORT = 9003
@@ -38,11 +40,24 @@ PICKER_CONFIG: dict[str, Any] = {
     ],
 }
 """Short queues and free cache first, then replicas that hold the prompt's prefix."""
+ADAPTER_SCORER = "lora-affinity-scorer"
 _BY_LOAD = ("queue-scorer", "kv-cache-utilization-scorer")
 
 
-def picker_config(*, by_load: bool) -> dict[str, Any]:
-    """The picker's configuration; of an engine whose metrics it does not know it can only weigh prefixes."""
+def picker_config(*, by_load: bool, by_adapter: bool = False) -> dict[str, Any]:
+    """The picker's configuration; of an engine whose metrics it does not know it can only weigh prefixes.
+
+    Where there are adapters, replicas come first that hold the one that is asked for.
+    """
+    if by_load and by_adapter:
+        (profile,) = PICKER_CONFIG["schedulingProfiles"]
+        *scorers, picker = profile["plugins"]
+        weighed = [*scorers, {"pluginRef": ADAPTER_SCORER, "weight": 3}, picker]
+        return {
+            **PICKER_CONFIG,
+            "plugins": [{"type": ADAPTER_SCORER}, *PICKER_CONFIG["plugins"]],
+            "schedulingProfiles": [{**profile, "plugins": weighed}],
+        }
     if by_load:
         return PICKER_CONFIG
     plugins = [plugin for plugin in PICKER_CONFIG["plugins"] if plugin["type"] not in _BY_LOAD]
@@ -68,6 +83,7 @@ class Gateway(pulumi.ComponentResource):
             _picker(self, model, served, route)
             pool = _inference_pool(self, model, served, route)
             _http_route(self, model, route, pool)
+            adapters.routing(self, model, served, route, pool)
         self.register_outputs({"hostnames": sorted({route.hostname for _, route in routed})})
 
 
@@ -159,10 +175,14 @@ def _picker(parent: pulumi.Resource, model: Model, served: Served, route: Route)
         name, metadata=model.metadata(name, PICKER, namespace=model.namespace), opts=children
     )
     _rights(parent, model, name)
+    chosen = picker_config(
+        by_load=served.traits.picked_by_load,
+        by_adapter=served.deployment.adapters is not None and served.deployment.engine.name in ROUTED,
+    )
     config = core.ConfigMap(
         f"{name}-config",
         metadata=model.metadata(f"{name}-config", PICKER, namespace=model.namespace),
-        data={"config.yaml": dump_yaml(picker_config(by_load=served.traits.picked_by_load))},
+        data={"config.yaml": dump_yaml(chosen)},
         opts=children,
     )
     k8s.apps.v1.Deployment(

@@ -37,7 +37,8 @@ KNOWN: Mapping[str, Known] = {
         "prometheus-operator", "prometheus-operator kube-prometheus-stack-operator", "monitoring.coreos.com"
     ),
     "gateway": _known(
-        "gateway", "envoy-gateway", "gateway.networking.k8s.io", "inference.networking.k8s.io"
+        "gateway", "envoy-gateway", "gateway.networking.k8s.io", "inference.networking.k8s.io",
+        "llm-d.ai",
     ),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ import pulumi_kubernetes as k8s
 
 from rackwright.plan import Taint
 from rackwright.plan.deployments import EngineRole
+from stacks import adapters
 from stacks.model import HOSTNAME, RACK, RESOURCE_PREFIX, ROLE, Model, SecretRef, Served
 
 core = k8s.core.v1
@@ -27,6 +28,18 @@ echo "$MANIFEST_SHA256  $MANIFEST" | sha256sum -c -
 xargs -d '\\n' -n 1 -P "$PARALLEL" sh -c 'printf "%s\\n" "$1" | sha256sum -c -' verify < "$MANIFEST"
 echo "weights verified: manifest sha256 $MANIFEST_SHA256"
 """
+
+_VERIFY_ADAPTERS = """\
+set -eu
+sha256sum -c "$LIST"
+while read -r _ manifest; do
+  cd "$(dirname "$manifest")"
+  sha256sum -c "$manifest"
+done < "$LIST"
+echo "adapters verified: $(wc -l < "$LIST")"
+"""
+LISTS = "/etc/rackwright"
+"""Where the list of manifests is mounted."""
 
 _PROBE_WITH_KEY = """\
 import os, sys, urllib.request
@@ -58,7 +71,7 @@ def engine_template(model: Model, served: Served, role: str) -> core.PodTemplate
             security_context=core.PodSecurityContextArgs(
                 seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")
             ),
-            init_containers=_verify_weights(served),
+            init_containers=[*_verify_weights(served), *_verify_adapters(served)] or None,
             containers=[_engine(model, served, spec)],
             volumes=_volumes(served),
         ),
@@ -174,11 +187,11 @@ def _confined(added: list[str] | None = None) -> core.SecurityContextArgs:
     )
 
 
-def _verify_weights(served: Served) -> list[core.ContainerArgs] | None:
+def _verify_weights(served: Served) -> list[core.ContainerArgs]:
     """Checks every file of the pinned manifest before the engine may read one."""
     deployment, volume = served.deployment, served.volume
     if volume is None or deployment.weights.manifest_sha256 is None:
-        return None
+        return []
     manifest = PurePosixPath(volume.mount_path) / deployment.weights.manifest_path
     cpus = str(deployment.resources.cpus)
     amounts = {"cpu": cpus, "memory": "2Gi"}
@@ -202,6 +215,29 @@ def _verify_weights(served: Served) -> list[core.ContainerArgs] | None:
     ]
 
 
+def _verify_adapters(served: Served) -> list[core.ContainerArgs]:
+    """Checks every file of the adapters whose manifests are pinned."""
+    volume = served.volume
+    if volume is None or not adapters.proven(served.deployment.adapters):
+        return []
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    return [
+        core.ContainerArgs(
+            name="verify-adapters",
+            image=served.deployment.engine.image,
+            image_pull_policy="IfNotPresent",
+            command=["/bin/sh", "-c", _VERIFY_ADAPTERS],
+            env=[core.EnvVarArgs(name="LIST", value=f"{LISTS}/{adapters.MANIFESTS}")],
+            resources=core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts)),
+            security_context=_confined(),
+            volume_mounts=[
+                core.VolumeMountArgs(name="weights", mount_path=volume.mount_path, read_only=True),
+                core.VolumeMountArgs(name="adapters", mount_path=LISTS, read_only=True),
+            ],
+        )
+    ]
+
+
 def _volumes(served: Served) -> list[core.VolumeArgs]:
     volumes = []
     if served.deployment.resources.shm_gib:
@@ -218,6 +254,9 @@ def _volumes(served: Served) -> list[core.VolumeArgs]:
                 ),
             )
         )
+    if served.volume and adapters.proven(served.deployment.adapters):
+        listed = core.ConfigMapVolumeSourceArgs(name=adapters.manifests_name(served))
+        volumes.append(core.VolumeArgs(name="adapters", config_map=listed))
     return volumes
 
 

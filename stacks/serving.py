@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright import placement
+from stacks import adapters
 from stacks.model import COMPONENT, NAME, NAMESPACE_NAME, PICKER, Model, Served
 from stacks.pods import HTTP, engine_template
 
@@ -21,6 +22,7 @@ class Serving(pulumi.ComponentResource):
         super().__init__("rackwright:stacks:Serving", name, None, opts)
         self.workload = _group(self, model, served) if served.grouped else _single(self, model, served)
         self.service = _service(self, model, served)
+        adapters.manifests(self, model, served)
         _disruption_budget(self, model, served)
         _network_policy(self, model, served)
         self.register_outputs({"service": self.service.metadata.name})

@@ -271,6 +271,41 @@ class FabricChoice(Input):
     pkey: Annotated[int, Field(strict=True, ge=1, le=0x7FFE)] = 0x10
 
 
+AdapterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Source = Annotated[str, StringConstraints(pattern=r"^(hf|s3|oci|file)://[A-Za-z0-9_./:@-]{1,200}$")]
+
+
+class AdapterChoice(Input):
+    """One LoRA adapter; requests name it as their model.
+
+    ``manifest``: SHA-256 of a manifest in ``sha256sum`` format that proves its files. ``alias``: a name that
+    requests may use instead, so that a new adapter takes another's place by ``weight``; ``priority``: above 0
+    goes first where requests wait, below 0 last.
+    """
+
+    name: AdapterName
+    source: Source
+    revision: Revision | None = None
+    rank: Annotated[int, Field(strict=True, ge=1, le=4096)]
+    manifest: Digest | None = None
+    alias: AdapterName | None = None
+    weight: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = 0
+
+
+class Adapters(Input):
+    """LoRA adapters of the model. ``active``: how many a batch may hold, each in a slot on every GPU;
+    ``cached``: how many host memory keeps, all of the set where it is left out. ``hot_swap``: adapters that
+    are put into the volume later are served without a restart.
+    """
+
+    active: Annotated[int, Field(strict=True, ge=1, le=256)]
+    cached: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    hot_swap: bool = False
+    set: Annotated[tuple[AdapterChoice, ...], Field(min_length=1, max_length=1024)]
+
+
 class ModelChoice(Input):
     """Which model, in which precision, with which context.
 
@@ -284,6 +319,7 @@ class ModelChoice(Input):
     weights_manifest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     revision: Revision | None = None
     context: Tokens = 32768.0
+    adapters: Adapters | None = None
 
 
 class Overrides(Input):
@@ -387,6 +423,9 @@ class Workload(Input):
             del data["fabric"]
         if self.tenancy is None:
             del data["tenancy"]
+        for service in (data, *data.get("also", ())):
+            if service["model"]["adapters"] is None:
+                del service["model"]["adapters"]
         return data
 
     @property

@@ -179,6 +179,15 @@ def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[
             f"{place.per_node} a node"
         ],
     )
+    if deployment.adapters is not None:
+        found = deployment.adapters
+        yield (
+            "adapters",
+            [
+                f"{len(found.adapters)} in {_many(found.active, 'slot')} of rank {found.max_rank}, "
+                f"{found.slot_mib:,.0f} MiB a GPU each; {found.cached} in host memory, {found.host_gib:g} GiB"
+            ],
+        )
     spares = f", {pool.spares} of them spare" if pool.spares else ", no spare"
     yield (
         "nodes",

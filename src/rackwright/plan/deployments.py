@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from rackwright.plan.adapters import AdapterSet
 from rackwright.plan.base import Section
 
 
@@ -153,6 +154,7 @@ class Deployment(Section):
     served_name: str
     context_tokens: int
     weights: Weights
+    adapters: AdapterSet | None = None
     layout: Layout
     engine: Engine
     memory: MemoryBudget

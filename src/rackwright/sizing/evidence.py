@@ -33,8 +33,9 @@ def nearness(
 
 
 def evidence_of(shape: Shape) -> Evidence:
-    """The class of ``shape``. Stages over nodes and drafts are extrapolated: measurements of them are few."""
-    if shape.draft is not None:
+    """The class of ``shape``. Stages over nodes, drafts and adapters are extrapolated: they were hardly
+    measured."""
+    if shape.draft is not None or shape.lora is not None:
         return "extrapolated"
     table, engine = fitted(), spoken(shape.engine.id)
     if (shape.accelerator.id, shape.model.id, engine) in table.measured and shape.pp == 1:

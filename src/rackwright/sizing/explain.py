@@ -351,8 +351,18 @@ def _memory(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.weights_gib",
         held.weights_gib,
-        "loaded bytes × share of the fullest stage / TP",
-        {"loaded": shape.weights.loaded, "stage share": shape.stage_share, "tp": shape.tp},
+        "loaded bytes × share of the fullest stage / TP"
+        + (" + slots for adapters × slot × share of the fullest stage" if f.deployment.adapters else ""),
+        {
+            "loaded": shape.weights.loaded,
+            "stage share": shape.stage_share,
+            "tp": shape.tp,
+            **(
+                {"slots": f.deployment.adapters.active, "slot_mib": f.deployment.adapters.slot_mib}
+                if f.deployment.adapters
+                else {}
+            ),
+        },
         *_cited(shape.weights.loaded),
     )
     yield _entry(
@@ -622,7 +632,8 @@ def _resources(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.memory_gib",
         got.memory_gib,
-        f"{pod.MEMORY_PER_WEIGHTS} × weights of the pod + shared memory, which counts against it",
+        f"{pod.MEMORY_PER_WEIGHTS} × weights of the pod + shared memory, which counts against it"
+        + (" + copies of adapters" if f.deployment.adapters else ""),
         {"weights a GPU": f.deployment.memory.weights_gib, "gpus": got.gpus, "shm_gib": got.shm_gib},
         "infrastructure guide: memory ≥ 1.2 × GPU memory used",
     )
@@ -681,7 +692,9 @@ def _services(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         "volumes[0].size_gib",
         "see formula",
-        f"{services.VOLUME_FACTOR} × weights on disk: two versions",
+        f"{services.VOLUME_FACTOR} × weights on disk"
+        + (" and adapters" if f.deployment.adapters else "")
+        + ": two versions",
         {weights.hf_id: weights.disk},
         *_cited(weights.disk),
     )

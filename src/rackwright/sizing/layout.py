@@ -15,6 +15,7 @@ from typing import Literal
 from rackwright.catalog import Accelerator, CalibrationEntry, EngineEntry, Machine, ModelEntry
 from rackwright.engines.registry import batched_flag, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
+from rackwright.sizing.adapters import slots_of
 from rackwright.sizing.calibrating import calibrated
 from rackwright.sizing.estimate import (
     GIB,
@@ -164,7 +165,17 @@ def _divides(stand: Stand, tp: int) -> bool:
 def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
     nics = stand.machine.fabric
     share = nics.rate_gbps.value / 8 if nics is not None else 1.25
-    shape = Shape(stand.sized, stand.model, stand.quantisation, stand.engine, tp, pp, stand.kv_bits, share)
+    shape = Shape(
+        stand.sized,
+        stand.model,
+        stand.quantisation,
+        stand.engine,
+        tp,
+        pp,
+        stand.kv_bits,
+        share,
+        lora=slots_of(stand.workload, stand.engine),
+    )
     return calibrated(shape, stand.calibrations)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rackwright.sizing.lora import slot_bytes
 from rackwright.sizing.shape import GIB, Shape
 
 RED_LINE_MEMORY = 0.85
@@ -48,6 +49,13 @@ def activations_gib(shape: Shape, batched_tokens: int, max_num_seqs: int) -> flo
     return (body + logits) / GIB
 
 
+def adapters_gib(shape: Shape) -> float:
+    """Slots for LoRA adapters on one GPU, GiB; they count as weights."""
+    if shape.lora is None:
+        return 0.0
+    return shape.lora.count * slot_bytes(shape.model, shape.lora.rank, shape.tp) * shape.stage_share / GIB
+
+
 def kv_bytes_per_gpu(shape: Shape) -> float:
     """Bytes of KV a token on one GPU: heads are split over TP as far as there are heads; a latent is not."""
     model = shape.model
@@ -65,7 +73,7 @@ def memory(
     KV cache and activations, plus the engine's own overhead outside of them.
     """
     total = shape.accelerator.memory_gib
-    weights = shape.weights.loaded.value * 1e9 / GIB * shape.stage_share / shape.tp
+    weights = shape.weights.loaded.value * 1e9 / GIB * shape.stage_share / shape.tp + adapters_gib(shape)
     activations = activations_gib(shape, batched_tokens, max_num_seqs)
     overhead = shape.engine.overhead.value + shape.engine.graphs.value
     if utilization is None:

@@ -67,12 +67,14 @@ def fabric(workload: Workload, machine: Machine, catalog: Catalog, nodes: int) -
     )
 
 
-def volume(workload: Workload, deployment: str, weights: Quantisation) -> WeightVolume:
-    """A shared claim for the weights of ``deployment``, large enough for two versions."""
+def volume(
+    workload: Workload, deployment: str, weights: Quantisation, adapters_bytes: int = 0
+) -> WeightVolume:
+    """A shared claim for the weights of ``deployment`` and its adapters, large enough for two versions."""
     return WeightVolume(
         name=f"{deployment}-weights",
         deployment=deployment,
-        size_gib=math.ceil(VOLUME_FACTOR * weights.disk.value * 1e9 / GIB),
+        size_gib=math.ceil(VOLUME_FACTOR * (weights.disk.value * 1e9 + adapters_bytes) / GIB),
         storage_class=workload.site.storage_class,
         mount_path=MOUNT,
     )

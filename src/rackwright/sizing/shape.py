@@ -9,6 +9,7 @@ from typing import Literal
 from rackwright.catalog import Accelerator, EngineEntry, ModelEntry, Quantisation
 from rackwright.sizing.calibrated import Calibration
 from rackwright.sizing.constants import Keys, fitted
+from rackwright.sizing.lora import Slots
 from rackwright.sizing.speculation import Draft
 from rackwright.sizing.versions import age_of
 from rackwright.sizing.work import attention_of, link_of, precision_of
@@ -26,7 +27,7 @@ class Shape:
 
     ``dp``: ranks that split the requests and share the experts. ``chunk``, ``sequences``: what the engine is
     told, else its defaults; ``age``: of the engine's version, years since October 2025. ``calibration``: what
-    was measured of it. ``draft``: of speculative decoding, or none.
+    was measured of it. ``draft``: of speculative decoding, or none. ``lora``: slots for adapters.
     """
 
     accelerator: Accelerator
@@ -43,6 +44,7 @@ class Shape:
     age: float = math.nan
     calibration: Calibration | None = None
     draft: Draft | None = None
+    lora: Slots | None = None
 
     def __post_init__(self) -> None:
         limits = limits_of(self.engine.id, self.accelerator)

@@ -10,6 +10,7 @@ from rackwright import __version__
 from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, find, unknown_entry
 from rackwright.catalog.entries import Entry
 from rackwright.engines import monitoring, owned, pod, registry
+from rackwright.engines.adapters import with_adapters
 from rackwright.engines.launcher import GpuMemory, Launcher, Serve
 from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
 from rackwright.fabric import addressing
@@ -38,8 +39,8 @@ from rackwright.plan.deployments import (
     Weights,
 )
 from rackwright.plan.fabric import Fabric
+from rackwright.sizing import adapters, constants, nodes, plannable, pricing, services
 from rackwright.sizing import cautions as warnings
-from rackwright.sizing import constants, nodes, plannable, pricing, services
 from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.devices import device_of
 from rackwright.sizing.expectations import expectation
@@ -146,15 +147,20 @@ def size(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> Plan
         pools=(pool,),
         fabric=decided.fabric,
         deployments=(deployment,),
-        volumes=(services.volume(workload, deployment.name, weights),),
+        volumes=(services.volume(workload, deployment.name, weights, adapters.stored(deployment.adapters)),),
         routes=(services.route(workload, catalog, deployment.name, deployment.limits.total_cutoff_ms),),
         scaling=(_scaling(decided, catalog, deployment),),
         observability=_observability(decided, deployment),
         platform=platform,
-        expectations={pool.name: _expectation(decided, platform.driver_version)},
+        expectations={
+            pool.name: _expectation(decided, platform.driver_version, adapters.stored(deployment.adapters))
+        },
         cost=spent,
         cautions=found,
-        explanations=explanations(_facts(decided, pool, deployment, spent, costs)),
+        explanations=(
+            *explanations(_facts(decided, pool, deployment, spent, costs)),
+            *adapters.explained(deployment.adapters, stand.model, deployment.layout.tensor_parallel),
+        ),
     )
 
 
@@ -223,6 +229,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     problems.extend(pricing.problems(workload, catalog))
     prices = pricing.pricing(workload, catalog).prices
     problems.extend(plannable.problems(workload, machine, model, engine, prices, catalog))
+    problems.extend(adapters.problems(workload, model, engine))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
@@ -446,6 +453,9 @@ def _deployment(decided: Decided) -> Deployment:
     env = decided.fabric.nccl_env if decided.fabric and shape.pp > 1 else {}
     roles = decided.launcher.roles(serve, env)
     engine = stand.engine
+    lora = adapters.section(workload, stand.model, engine, shape.tp, services.MOUNT)
+    if lora is not None:
+        roles = with_adapters(engine.id, roles, lora)
     problems = list(registry.flag_problems(engine.id, engine.version, roles, "overrides.engine_flags"))
     if problems:
         raise InputErrors(problems)
@@ -459,6 +469,7 @@ def _deployment(decided: Decided) -> Deployment:
         served_name=serve.served_name,
         context_tokens=serve.context,
         weights=_weights(decided),
+        adapters=lora,
         layout=Layout(
             replicas=decided.chosen.replicas,
             tensor_parallel=shape.tp,
@@ -493,7 +504,7 @@ def _deployment(decided: Decided) -> Deployment:
             total_cutoff_ms=decided.total_cutoff_ms,
         ),
         probes=pod.probes(decided.load_s, decided.launcher.TRAITS),
-        resources=_resources(decided, weights_gib),
+        resources=_resources(decided, weights_gib, adapters.host_gib(lora)),
         rollout=pod.rollout(
             decided.load_s,
             decided.slots - decided.chosen.replicas,
@@ -503,8 +514,13 @@ def _deployment(decided: Decided) -> Deployment:
     )
 
 
-def _resources(decided: Decided, weights_gib: float) -> PodResources:
+def _resources(decided: Decided, weights_gib: float, adapters_gib: int) -> PodResources:
     """What the pods ask for; of a shared accelerator, the share of the node's threads that goes with it."""
+    found = _pod_resources(decided, weights_gib)
+    return found.model_copy(update={"memory_gib": found.memory_gib + adapters_gib})
+
+
+def _pod_resources(decided: Decided, weights_gib: float) -> PodResources:
     stand, gpus = decided.stand, decided.candidate.shape.tp
     threads, unit = int(stand.machine.threads.value), stand.unit
     if unit is None or unit.resource is None:
@@ -632,7 +648,7 @@ def _observability(decided: Decided, deployment: Deployment) -> Observability:
     return services.observability({deployment.name: rules}, decided.stand.accelerator)
 
 
-def _expectation(decided: Decided, driver: str) -> HostExpectation:
+def _expectation(decided: Decided, driver: str, adapters_bytes: int) -> HostExpectation:
     return expectation(
         decided.stand.workload,
         decided.stand.machine,
@@ -641,7 +657,7 @@ def _expectation(decided: Decided, driver: str) -> HostExpectation:
         driver=driver,
         engine=decided.stand.engine.id,
         image=decided.stand.engine.repository,
-        weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9),
+        weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9) + adapters_bytes,
         power_factor=nodes.POWER_FACTOR,
     )
 

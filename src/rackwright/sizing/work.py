@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from rackwright.sizing.lora import parameters, slot_bytes
+
 if TYPE_CHECKING:
     from rackwright.catalog import Accelerator, ModelEntry
     from rackwright.sizing.shape import Shape
@@ -202,7 +204,7 @@ def work_of(shape: Shape) -> Work:
     key = (
         id(shape.accelerator), id(shape.model), id(shape.engine), shape.quantisation, shape.tp, shape.pp,
         shape.dp, shape.kv_bits, shape.rdma_gb_s, shape.chunk, shape.sequences, shape.age,
-        shape.draft,
+        shape.draft, shape.lora,
     )  # fmt: skip
     kept = _WORK.get(key)
     if kept is None:
@@ -243,6 +245,10 @@ def _work(shape: Shape) -> Work:
     shards = 1.0 if attention.latent else float(min(tp, model.kv_heads.value))
     routed = bytes_.expert * count * mixed
     held = ((bytes_.loaded - routed) / tp + routed / (tp * spread)) / pp
+    # A step reads every slot that its batch uses: all of them, when all are busy.
+    lora = shape.lora
+    adapters = lora.count * slot_bytes(model, lora.rank, tp) if lora is not None else 0.0
+    adapted = parameters(model, lora.rank) if lora is not None else 0.0
     return Work(
         tp=float(tp),
         pp=float(pp),
@@ -261,12 +267,12 @@ def _work(shape: Shape) -> Work:
         sparse_layers=attention.indexed,
         latent_layers=attention.latent,
         hidden=hidden,
-        dense_bytes=bytes_.always,
+        dense_bytes=bytes_.always + adapters * tp,
         expert_bytes=expert_bytes,
         experts=count,
         chosen=min(chosen / count, 0.999999) if experts else 0.0,
-        dense_parameters=always,
-        prompt_parameters=always - head,
+        dense_parameters=always + adapted,
+        prompt_parameters=always - head + adapted,
         expert_parameters=chosen * mixed * each,
         attention=attention.flops,
         attention_prompt=attention.flops_prompt,
@@ -294,7 +300,7 @@ def _work(shape: Shape) -> Work:
         dispatches=2 * mixed if spread > 1 else 0.0,
         copies=(dp - 1) * (1 - (1 - 1 / dp) ** max(chosen, 1.0)),
         memory=accelerator.memory_gib * 2**30,
-        held=held,
+        held=held + adapters / pp,
         workspace=shape.chunk * (8 * hidden + 3 * max(ffn, inner * chosen) / tp) * 2,
         chunk=float(shape.chunk),
         sequences=float(shape.sequences),
