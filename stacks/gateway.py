@@ -176,7 +176,7 @@ def _picker(parent: pulumi.Resource, model: Model, served: Served, route: Route)
     )
     _rights(parent, model, name)
     chosen = picker_config(
-        by_load=served.traits.picked_by_load,
+        by_load=served.picked_by_load,
         by_adapter=served.deployment.adapters is not None and served.deployment.engine.name in ROUTED,
     )
     config = core.ConfigMap(

@@ -108,6 +108,12 @@ class Served:
         return LAUNCHERS[self.deployment.engine.name].TRAITS
 
     @property
+    def picked_by_load(self) -> bool:
+        """Whether one pod's gauges tell its load: an engine that exports them, with a single rank. Ranks of a
+        pod have a gauge each, of which the picker would take one for the pod."""
+        return self.traits.picked_by_load and self.deployment.layout.data_parallel == 1
+
+    @property
     def grouped(self) -> bool:
         """Several pods form one replica."""
         return self.deployment.layout.nodes_per_replica > 1

@@ -265,7 +265,7 @@ def _plan(plan: Plan) -> list[tuple[str, str]]:
         (
             f"deployment {d.name}",
             f"{d.model} on {d.engine.name} {d.engine.version}: {plural(d.layout.replicas, 'replica')}, "
-            f"TP {d.layout.tensor_parallel}, PP {d.layout.pipeline_parallel}",
+            f"{d.layout.words}",
         )
         for d in plan.deployments
     ]

@@ -323,17 +323,30 @@ class ModelChoice(Input):
 
 
 class Overrides(Input):
-    """A person's decisions; they survive every re-size and are checked against the red lines."""
+    """A person's decisions; they survive every re-size and are checked against the red lines.
+
+    ``data_parallel``: ranks of a replica that attend to requests of their own and share the experts of a
+    mixture; 1 plans none of it.
+    """
 
     replicas: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
     tensor_parallel: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
     pipeline_parallel: Annotated[int, Field(strict=True, ge=1, le=16)] | None = None
+    data_parallel: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
     max_num_seqs: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] | None = None
     thp: Literal["never", "madvise"] | None = None
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     image_digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     suppress: dict[str, str] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A field younger than the first workloads is left out where it says nothing: digests stay."""
+        data: dict[str, Any] = handler(self)
+        if self.data_parallel is None:
+            data.pop("data_parallel", None)
+        return data
 
 
 Profile = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2}g\.[1-9][0-9]{0,3}gb$")]

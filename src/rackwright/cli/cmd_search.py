@@ -82,6 +82,7 @@ def _option(option: Option, found: Found) -> dict[str, object]:
         "replicas": option.chosen.replicas,
         "tensor_parallel": shape.tp,
         "pipeline_parallel": shape.pp,
+        "data_parallel": shape.dp,
         "output_tok_s_replica": round(at.output_tok_s, 1),
         "output_tok_s_replica_low": round(at.low, 1),
         "evidence": option.evidence,
@@ -105,7 +106,9 @@ def _lines(found: Found, asked: Workload, path: Path, top: int) -> Iterator[str]
     )
     for option in found.options[:top]:
         shape = option.chosen.candidate.shape
-        layout = f"{option.chosen.replicas} × TP{shape.tp}" + (f" × PP{shape.pp}" if shape.pp > 1 else "")
+        layout = f"{option.chosen.replicas} × TP{shape.tp}" + "".join(
+            f" × {name}{count}" for name, count in (("PP", shape.pp), ("DP", shape.dp)) if count > 1
+        )
         yield (
             f"{option.machine.id:<18} {option.quantisation:<9} "
             f"{_engine(option.workload.engine, found)}{option.nodes:>5}  {layout:<14} "

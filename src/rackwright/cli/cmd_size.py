@@ -169,9 +169,8 @@ def _deployment(plan: Plan, deployment: Deployment) -> Iterator[tuple[str, list[
     yield (
         "layout",
         [
-            f"{_many(layout.replicas, 'replica')} × TP {layout.tensor_parallel} × PP "
-            f"{layout.pipeline_parallel} ({_many(layout.gpus_per_replica, 'GPU')} on "
-            f"{_many(layout.nodes_per_replica, 'node')} each)"
+            f"{_many(layout.replicas, 'replica')} × {layout.words} "
+            f"({_many(layout.gpus_per_replica, 'GPU')} on {_many(layout.nodes_per_replica, 'node')} each)"
         ]
         if place is None
         else [

@@ -46,8 +46,10 @@ def _thousandths(share: float) -> float:
 class Serve:
     """Everything a command line says, in words of no engine.
 
-    ``utilization``: share of a GPU's memory that the engine may use in all; ``memory``: the same in parts,
-    for engines that count otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with.
+    ``dp``: ranks of a replica that attend to requests of their own and share the experts; limits on requests
+    are the replica's. ``utilization``: share of a GPU's memory that the engine may use in all; ``memory``:
+    the same in parts, for engines that count otherwise. ``replica_tokens``: tokens of KV cache that a
+    replica was planned with.
     """
 
     path: str
@@ -65,8 +67,13 @@ class Serve:
     quantisation: str | None
     trust_remote_code: bool
     shutdown_s: int
+    dp: int = 1
     replica_tokens: int = 0
     extra: Mapping[str, Value] = field(default_factory=dict)
+
+    def a_rank(self, requests: int) -> int:
+        """A rank's share of a limit on the replica's requests, rounded up."""
+        return -(-requests // self.dp)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class Traits:
         engine_type: what the endpoint picker calls the engine, to know its metrics; None: its default.
         block_flag, block: tokens of a block of KV cache, and the flag that changes it.
         spans: how far a replica reaches: one GPU, the GPUs of a node, or several nodes.
+        ranks: whether ranks of a replica can attend to requests of their own and share the experts.
         loads: precisions of weights that the module can start.
         fp8_cache: whether the KV cache can be kept in FP8.
         picked_by_load: whether the endpoint picker knows the engine's metrics of queue and cache.
@@ -123,6 +131,7 @@ class Traits:
     processes: tuple[str, ...]
     loads: tuple[str, ...]
     spans: Literal["gpu", "node", "nodes"] = "nodes"
+    ranks: bool = False
     fp8_cache: bool = True
     picked_by_load: bool = True
     loud: tuple[str, ...] = ()

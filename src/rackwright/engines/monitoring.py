@@ -94,8 +94,13 @@ def rules(
     ttft_p95_ms: float,
     tpot_p50_ms: float,
     max_num_seqs: int,
+    ranks: int = 1,
 ) -> tuple[Rule, ...]:
-    """Recordings and alerts over the metrics that the pinned version exports."""
+    """Recordings and alerts over the metrics that the pinned version exports.
+
+    ``ranks`` of a replica have a gauge each: requests of a pod are their sum, and its cache is full where
+    one of theirs is.
+    """
     where = selector(namespace, model_name)
     by = BY
 
@@ -177,7 +182,7 @@ def rules(
             names.running,
             Rule(
                 alert="RunningNearLimit",
-                expr=f"max by ({by}, pod) ({names.running}{where}) >= {running}",
+                expr=f"{'sum' if ranks > 1 else 'max'} by ({by}, pod) ({names.running}{where}) >= {running}",
                 for_="5m",
                 severity="warning",
                 summary=f"running requests at 0.9 × {max_num_seqs}: add replicas",

@@ -44,6 +44,12 @@ def spans(engine: EngineEntry) -> str:
     return known.TRAITS.spans if known is not None else "nodes" if engine.multi_node else "node"
 
 
+def ranks(engine: EngineEntry) -> bool:
+    """Whether ranks of a replica of ``engine`` can attend to requests of their own and share the experts."""
+    known = LAUNCHERS.get(engine.id)
+    return known is not None and known.TRAITS.ranks
+
+
 def loads(engine: EngineEntry) -> tuple[str, ...]:
     """Precisions of weights that ``engine`` loads: what its module starts, else what its entry says."""
     known = LAUNCHERS.get(engine.id)

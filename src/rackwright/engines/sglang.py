@@ -39,6 +39,7 @@ TRAITS = Traits(
     engine_type="sglang",
     block_flag="page-size",
     block=1,
+    ranks=True,
     loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("sglang::", "sglang"),
     loud=("log-requests",),
@@ -59,6 +60,7 @@ OWNED = Owned(
     owners={
         "tp-size": "overrides.tensor_parallel",
         "pp-size": "overrides.pipeline_parallel",
+        "attn-dp-size": "overrides.data_parallel",
         "nnodes": "overrides.pipeline_parallel",
         "node-rank": "overrides.pipeline_parallel",
         "dist-init-addr": "overrides.pipeline_parallel",
@@ -88,7 +90,7 @@ OWNED = Owned(
         "port": "the engine's catalog entry",
     },
     unsupported={
-        r"dp-size|attn-dp-size|enable-dp-.*|load-balance-method|elastic-ep-.*|max-ep-size|dwdp-size"
+        r"dp-size|enable-dp-.*|load-balance-method|elastic-ep-.*|max-ep-size|dwdp-size"
         r"|use-ray": ("replicas are separate pods behind the gateway: set overrides.replicas"),
         r"attn-cp-size|dcp-.*|enable-prefill-cp|cp-strategy|moe-dp-size|ep-size|moe-dense-tp-size": "the "
         "memory arithmetic knows tensor and pipeline parallelism only",
@@ -126,18 +128,24 @@ def words(flags: Mapping[str, Value]) -> tuple[str, ...]:
 def _common(serve: Serve) -> dict[str, Value]:
     """Flags that every rank of a replica must be given alike.
 
+    With attention in parallel by data, ``--tp-size`` counts all GPUs, and a rank takes its share of
+    ``--chunked-prefill-size`` and ``--max-running-requests``; its queue is its own
+    (``arg_groups/parallel_hook.py``, ``managers/scheduler.py``).
     ``--mem-fraction-static`` counts weights and KV cache over what is free before the weights are loaded.
     """
     flags: dict[str, Value] = {
         "model-path": serve.path,
         "served-model-name": serve.served_name,
-        "tp-size": serve.tp,
+        "tp-size": serve.tp * serve.dp,
         "context-length": serve.context,
-        "chunked-prefill-size": serve.batched_tokens,
+        "chunked-prefill-size": serve.batched_tokens * serve.dp,
         "max-running-requests": serve.max_num_seqs,
-        "max-queued-requests": serve.max_queued,
+        "max-queued-requests": serve.a_rank(serve.max_queued),
         "mem-fraction-static": serve.memory.static_share,
     }
+    if serve.dp > 1:
+        flags["attn-dp-size"] = serve.dp
+        flags["ep-size"] = serve.tp * serve.dp
     if serve.pp > 1:
         flags["pp-size"] = serve.pp
         flags["nnodes"] = serve.pp

@@ -32,6 +32,7 @@ TRAITS = Traits(
     engine_type=None,
     block_flag="block-size",
     block=16,
+    ranks=True,
     loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("VLLM::", "vllm"),
     loud=("enable-log-requests", "enable-log-outputs"),
@@ -42,6 +43,7 @@ OWNED = Owned(
     owners={
         "tensor-parallel-size": "overrides.tensor_parallel",
         "pipeline-parallel-size": "overrides.pipeline_parallel",
+        "data-parallel-size": "overrides.data_parallel",
         "nnodes": "overrides.pipeline_parallel",
         "node-rank": "overrides.pipeline_parallel",
         "master-addr": "overrides.pipeline_parallel",
@@ -75,8 +77,9 @@ OWNED = Owned(
         "port": "the engine's catalog entry",
     },
     unsupported={
-        r"data-parallel-.*|dp-.*|elastic-ep-.*|enable-elastic-ep|api-server-count": "replicas are separate "
-        "pods behind the gateway: set overrides.replicas",
+        r"data-parallel-(?!size$).*|dp-.*|elastic-ep-.*|enable-elastic-ep|api-server-count": "replicas are "
+        "separate pods behind the gateway (overrides.replicas), ranks of one stay in it "
+        "(overrides.data_parallel)",
         r"(prefill|decode)-context-parallel-size": "the memory arithmetic knows tensor and pipeline "
         "parallelism only",
         r"cpu-offload-.*|offload-.*|kv-offloading-.*": "the pod's memory limit has no room for it: the "
@@ -94,16 +97,22 @@ OWNED = Owned(
 
 
 def _common(serve: Serve) -> dict[str, Value]:
-    """Flags that every rank of a replica must be given alike."""
+    """Flags that every rank of a replica must be given alike.
+
+    ``--max-num-seqs`` is of a rank's scheduler; ``--max-num-queued-reqs`` of all, kept by the API servers.
+    """
     flags: dict[str, Value] = {
         "served-model-name": serve.served_name,
         "tensor-parallel-size": serve.tp,
         "max-model-len": serve.context,
         "max-num-batched-tokens": serve.batched_tokens,
-        "max-num-seqs": serve.max_num_seqs,
+        "max-num-seqs": serve.a_rank(serve.max_num_seqs),
         "gpu-memory-utilization": serve.utilization,
         "enable-prefix-caching": True,
     }
+    if serve.dp > 1:
+        flags["data-parallel-size"] = serve.dp
+        flags["enable-expert-parallel"] = True
     if serve.pp > 1:
         flags["pipeline-parallel-size"] = serve.pp
         flags["nnodes"] = serve.pp

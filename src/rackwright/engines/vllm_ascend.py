@@ -22,7 +22,12 @@ OWNED = replace(
     owners={name: owner for name, owner in vllm.OWNED.owners.items() if name not in YOUNGER},
 )
 TRAITS = replace(
-    vllm.TRAITS, spans="node", loads=("bf16", "int8"), fp8_cache=False, processes=("VLLM::", "vllm")
+    vllm.TRAITS,
+    spans="node",
+    ranks=False,
+    loads=("bf16", "int8"),
+    fp8_cache=False,
+    processes=("VLLM::", "vllm"),
 )
 ABSENT = tuple(f"--{name}" for name in sorted(YOUNGER))
 

@@ -18,6 +18,7 @@ NAMES = vllm.NAMES
 OWNED = vllm.OWNED
 TRAITS = replace(
     vllm.TRAITS,
+    ranks=False,
     loads=("bf16", "fp8", "int4", "mxfp4"),
 )
 ENVIRONMENT = {"VLLM_ROCM_USE_AITER": "1"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rackwright.plan.adapters import AdapterSet
 from rackwright.plan.base import Section
@@ -27,14 +27,33 @@ class Weights(Section):
 
 
 class Layout(Section):
-    """replicas × TP × PP; ``nodes_per_replica`` > 1 makes a multi-node group."""
+    """replicas × TP × PP × DP; ``nodes_per_replica`` > 1 makes a multi-node group.
+
+    ``data_parallel``: ranks of a replica that attend to requests of their own, each on ``tensor_parallel``
+    GPUs, and share the experts among all their GPUs.
+    """
 
     replicas: int
     tensor_parallel: int
     pipeline_parallel: int = 1
+    data_parallel: int = 1
     nodes_per_replica: int = 1
     gpus_per_pod: int
     gpus_per_replica: int
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A layout without ranks is written as if there were none to count."""
+        data: dict[str, Any] = handler(self)
+        if self.data_parallel == 1:
+            data.pop("data_parallel", None)
+        return data
+
+    @property
+    def words(self) -> str:
+        """``TP 8 × PP 2``, or ``TP 1 × DP 8`` where ranks attend to requests of their own."""
+        ranks = f" × DP {self.data_parallel}" if self.data_parallel > 1 else ""
+        return f"TP {self.tensor_parallel} × PP {self.pipeline_parallel}{ranks}"
 
 
 class EngineRole(Section):

@@ -86,8 +86,8 @@ def _headline(plan: Plan, cost: Cost) -> str:
     return (
         f"{len(pool.nodes):,} × {pool.machine} carry {plan.workload.users.dau:,} daily users of "
         f"{plan.deployments[0].model}: {cost.capex.amount:,.0f} {cost.currency} to buy, then {running:,.0f} "
-        f"{cost.currency} a month. Replicas: {layout.replicas:,} × TP {layout.tensor_parallel} × PP "
-        f"{layout.pipeline_parallel}."
+        f"{cost.currency} a month. Replicas: {layout.replicas:,} × "
+        f"{layout.words}."
     )
 
 

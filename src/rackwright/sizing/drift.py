@@ -67,7 +67,8 @@ def _planned_point(plan: Plan, index: int, catalog: Catalog) -> Estimated:
         }
     )
     asked = demand(stands)
-    shape = shape_of(stand_of(stands, catalog), layout.tensor_parallel, layout.pipeline_parallel)
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel)
+    shape = shape_of(stand_of(stands, catalog), *degrees)
     return estimate(shape, Point(asked.input_tokens, asked.output_tokens, deployment.estimate.concurrency))
 
 

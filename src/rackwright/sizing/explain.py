@@ -23,6 +23,7 @@ from rackwright.sizing.explained import entry as _entry
 from rackwright.sizing.layout import SEQUENCE_STEP, TTFT_CUTOFF_MS, Chosen, Stand, batched_tokens
 from rackwright.sizing.load import Demand
 from rackwright.sizing.nodes import Placed
+from rackwright.sizing.work import expert_gb
 
 CHECKLIST = GUIDE + ", deployment checklist"
 
@@ -310,12 +311,26 @@ def _layout(f: Facts) -> Iterator[Explanation]:
     for name, degree, given, limit in (
         ("tensor_parallel", shape.tp, overrides.tensor_parallel, "; inside a node"),
         ("pipeline_parallel", shape.pp, overrides.pipeline_parallel, "; stages are whole nodes"),
+        ("data_parallel", shape.dp, overrides.data_parallel, "; ranks of one node share the experts"),
     ):
+        if name == "data_parallel" and degree == 1:
+            continue
         formula = "the override, which keeps red lines 1 and 2 and the objectives" if given else why
         yield _entry(f"{where}.{name}", degree, formula + limit, inputs, OWN, at.evidence)
     yield _entry(f"{where}.nodes_per_replica", shape.pp, "one node a pipeline stage", {"pp": shape.pp}, OWN)
-    yield _entry(f"{where}.gpus_per_pod", shape.tp, "one pod a node of the replica", {"tp": shape.tp}, OWN)
-    yield _entry(f"{where}.gpus_per_replica", shape.gpus, "TP × PP", {"tp": shape.tp, "pp": shape.pp}, OWN)
+    ranks = {"dp": shape.dp} if shape.dp > 1 else {}
+    by_ranks = " × DP" if ranks else ""
+    yield _entry(
+        f"{where}.gpus_per_pod",
+        shape.tp * shape.dp,
+        f"one pod a node of the replica{': TP' + by_ranks if ranks else ''}",
+        {"tp": shape.tp, **ranks},
+        OWN,
+    )
+    yield _entry(
+        f"{where}.gpus_per_replica", shape.gpus, f"TP × PP{by_ranks}",
+        {"tp": shape.tp, "pp": shape.pp, **ranks}, OWN,
+    )  # fmt: skip
 
 
 def _weights(f: Facts) -> Iterator[Explanation]:
@@ -351,12 +366,19 @@ def _memory(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.weights_gib",
         held.weights_gib,
-        "loaded bytes × share of the fullest stage / TP"
+        (
+            "(loaded bytes − experts) / TP + experts / (TP × DP)"
+            if shape.dp > 1
+            else "loaded bytes × share of the fullest stage / TP"
+        )
         + (" + slots for adapters × slot × share of the fullest stage" if f.deployment.adapters else ""),
         {
             "loaded": shape.weights.loaded,
-            "stage share": shape.stage_share,
-            "tp": shape.tp,
+            **(
+                {"experts": f"{expert_gb(shape):.1f} GB", "tp": shape.tp, "dp": shape.dp}
+                if shape.dp > 1
+                else {"stage share": shape.stage_share, "tp": shape.tp}
+            ),
             **(
                 {"slots": f.deployment.adapters.active, "slot_mib": f.deployment.adapters.slot_mib}
                 if f.deployment.adapters
@@ -411,8 +433,13 @@ def _memory(f: Facts) -> Iterator[Explanation]:
     yield _entry(
         f"{where}.kv_tokens",
         held.kv_tokens,
-        "KV memory / bytes a token on one GPU; heads divide over TP, a latent does not, stages divide layers",
-        {"kv_gib": held.kv_gib, "bytes a token and GPU": model.kv_bytes_per_gpu(shape)},
+        "KV memory / bytes a token on one GPU; heads divide over TP, a latent does not, stages divide layers"
+        + ("; × DP, as each rank keeps its own requests" if shape.dp > 1 else ""),
+        {
+            "kv_gib": held.kv_gib,
+            "bytes a token and GPU": model.kv_bytes_per_gpu(shape),
+            **({"dp": shape.dp} if shape.dp > 1 else {}),
+        },
         "memory arithmetic",
     )
 

@@ -132,6 +132,7 @@ def _here(o: Outcome) -> str:
         f"{o.plan.pools[0].machine}, {deployment.model} {deployment.weights.quantisation}, {layout.replicas} "
         f"× TP {layout.tensor_parallel}"
         + (f" × PP {layout.pipeline_parallel}" if layout.pipeline_parallel > 1 else "")
+        + (f" × DP {layout.data_parallel}" if layout.data_parallel > 1 else "")
     )
 
 

@@ -47,6 +47,8 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
         except Infeasible as error:
             problem = _placed(error, index)[0]
             raise Infeasible(problem, constraint=error.constraint, best=error.best) from None
+    if not problems and workload.hardware.fabric == "none":
+        parts = _without_rails(parts)
     if problems or (problems := list(_together(parts))):
         raise InputErrors(problems)
     return _joined(workload, parts, catalog)
@@ -135,6 +137,24 @@ def _together(parts: Sequence[Part]) -> Iterator[Problem]:
                 "one set of rails, networks and addresses serves the site",
                 "use one machine for all, set hardware.fabric: none, or size it as a workload of its own",
             )
+
+
+def _without_rails(parts: Sequence[Part]) -> list[Part]:
+    """Where a search gave services networks that differ, those whose replicas stay in a node go without."""
+    if all(_rails(part) == _rails(parts[0]) for part in parts):
+        return list(parts)
+    return [
+        part
+        if part.plan.fabric is None or part.plan.deployments[0].layout.nodes_per_replica > 1
+        else replace(part, plan=_without_fabric(part.plan, part.catalog))
+        for part in parts
+    ]
+
+
+def _without_fabric(plan: Plan, catalog: Catalog) -> Plan:
+    hardware = plan.workload.hardware.model_copy(update={"fabric": "none"})
+    alone = size(plan.workload.model_copy(update={"hardware": hardware}), catalog)
+    return alone.model_copy(update={"alternatives": plan.alternatives})
 
 
 def _rails(part: Part) -> Fabric | None:

@@ -1,7 +1,8 @@
 """How one replica is laid over GPUs, and how many replicas the peak needs.
 
 A layout stands when it keeps both red lines and carries at least one request within the objectives.
-Tensor parallelism stays inside a node, pipeline stages are whole nodes. Of the layouts that stand, the one
+Tensor parallelism stays inside a node, pipeline stages are whole nodes. A mixture of experts may fill a node
+with ranks that attend to requests of their own and share the experts (DP). Of the layouts that stand, the one
 that needs the fewest nodes is taken; between equals the smallest replica, which loses least when it fails.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rackwright.catalog import Accelerator, CalibrationEntry, EngineEntry, Machine, ModelEntry
-from rackwright.engines.registry import batched_flag, spans
+from rackwright.engines.registry import LAUNCHERS, batched_flag, ranks, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
 from rackwright.sizing.adapters import slots_of
 from rackwright.sizing.calibrating import calibrated
@@ -105,7 +106,7 @@ class Candidate:
         return self.shape.pp
 
     def replicas_per_node(self, gpus: int) -> int:
-        return max(1, gpus // self.shape.tp) if self.shape.pp == 1 else 1
+        return max(1, gpus // self.shape.gpus) if self.shape.pp == 1 else 1
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,12 @@ class Refusal:
 
     tp: int
     pp: int
+    dp: int
     limit: Limit
+
+    @property
+    def layout(self) -> str:
+        return f"TP {self.tp} × PP {self.pp}" + (f" × DP {self.dp}" if self.dp > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -126,14 +132,29 @@ class Chosen:
     nodes: int
 
 
-def divisions(stand: Stand) -> Iterator[tuple[int, int]]:
-    """TP × PP that divide the model and fit the machines, smallest first."""
+def divisions(stand: Stand) -> Iterator[tuple[int, int, int]]:
+    """TP × PP × DP that divide the model and fit the machines, smallest first, ranks last."""
     overrides = stand.workload.overrides
     asked = overrides.tensor_parallel
-    for tp in (t for t in ((1, 2, 4, 8, 16) if asked is None else (asked,)) if _divides(stand, t)):
-        for pp in (overrides.pipeline_parallel,) if overrides.pipeline_parallel else PIPELINES:
-            if pp == 1 or (tp == stand.gpus and joined(stand)):
-                yield tp, pp
+    able = [t for t in ((1, 2, 4, 8, 16) if asked is None else (asked,)) if _divides(stand, t)]
+    if overrides.data_parallel in (None, 1):
+        for tp in able:
+            for pp in (overrides.pipeline_parallel,) if overrides.pipeline_parallel else PIPELINES:
+                if pp == 1 or (tp == stand.gpus and joined(stand)):
+                    yield tp, pp, 1
+    if overrides.pipeline_parallel in (None, 1) and ranked(stand):
+        for tp in reversed(able):
+            dp = stand.gpus // tp
+            if dp > 1 and tp * dp == stand.gpus and overrides.data_parallel in (None, dp):
+                yield tp, 1, dp
+
+
+def ranked(stand: Stand) -> bool:
+    """Whether a node's GPUs can be ranks that share the experts: what they send each other at every layer
+    needs NVIDIA's links, and the engine must be able to. It takes no adapters then, and the whole node."""
+    whole = stand.unit is None and stand.workload.model.adapters is None
+    linked = stand.accelerator.nvlink is not None
+    return stand.model.experts is not None and ranks(stand.engine) and linked and whole
 
 
 def joined(stand: Stand) -> bool:
@@ -162,7 +183,7 @@ def _divides(stand: Stand, tp: int) -> bool:
     return tp <= widest(stand) and heads % tp == 0 and even
 
 
-def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
+def shape_of(stand: Stand, tp: int, pp: int, dp: int = 1) -> Shape:
     nics = stand.machine.fabric
     share = nics.rate_gbps.value / 8 if nics is not None else 1.25
     shape = Shape(
@@ -174,6 +195,7 @@ def shape_of(stand: Stand, tp: int, pp: int) -> Shape:
         pp,
         stand.kv_bits,
         share,
+        dp=dp,
         lora=slots_of(stand.workload, stand.engine),
     )
     return calibrated(shape, stand.calibrations)
@@ -190,9 +212,13 @@ def stream_rate(workload: Workload) -> float:
     return 1000 / workload.slo.tpot_p50
 
 
-def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refusal:
-    """Whether the layout ``tp`` × ``pp`` stands, and how much it carries."""
-    workload, shape = stand.workload, shape_of(stand, tp, pp)
+def consider(stand: Stand, demand: Demand, tp: int, pp: int, dp: int = 1) -> Candidate | Refusal:
+    """Whether the layout ``tp`` × ``pp`` × ``dp`` stands, and how much it carries."""
+
+    def refused(limit: Limit) -> Refusal:
+        return Refusal(tp, pp, dp, limit)
+
+    workload, shape = stand.workload, shape_of(stand, tp, pp, dp)
     sequences = workload.overrides.max_num_seqs or int(stand.engine.max_num_seqs.value)
     batched = batched_tokens(stand)
     held = memory(
@@ -202,31 +228,30 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int) -> Candidate | Refu
         utilization=workload.overrides.gpu_memory_utilization,
     )
     least = held.weights + held.activations
-    if least / held.total > RED_LINE_MEMORY or held.kv_tokens < workload.model.context:
+    one_rank = held.kv_tokens // dp
+    if least / held.total > RED_LINE_MEMORY or one_rank < workload.model.context:
         need = (least + workload.model.context * kv_bytes_per_gpu(shape) / GIB) / held.total
         if need <= RED_LINE_MEMORY:
-            return Refusal(
-                tp, pp, Limit("one context", workload.model.context, held.kv_tokens, "tokens of KV cache")
-            )
-        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need, "% of memory"))
+            return refused(Limit("one context", workload.model.context, one_rank, "tokens of KV cache"))
+        return refused(Limit("red line 1", RED_LINE_MEMORY * 100, 100 * need, "% of memory"))
     if held.share > RED_LINE_MEMORY:
-        return Refusal(tp, pp, Limit("red line 1", RED_LINE_MEMORY * 100, 100 * held.share, "% of memory"))
+        return refused(Limit("red line 1", RED_LINE_MEMORY * 100, 100 * held.share, "% of memory"))
     share = bandwidth_share(shape, stream_rate(workload))
     if share > RED_LINE_BANDWIDTH:
-        return Refusal(tp, pp, Limit("red line 2", RED_LINE_BANDWIDTH * 100, 100 * share, "% of bandwidth"))
+        return refused(Limit("red line 2", RED_LINE_BANDWIDTH * 100, 100 * share, "% of bandwidth"))
     slo = workload.slo
     bounds = Bounds(slo.tpot_p50, slo.ttft_p95, slo.e2e_p95, held.kv_tokens, sequences)
     most, limit = capacity(shape, demand.input_tokens, demand.output_tokens, bounds)
     if most == 0:
         assert limit is not None
-        return Refusal(tp, pp, limit)
+        return refused(limit)
     planned = most if most < SEQUENCE_STEP else most // SEQUENCE_STEP * SEQUENCE_STEP
     at = estimate(shape, Point(demand.input_tokens, demand.output_tokens, planned))
     asked = workload.overrides.max_num_seqs
     if asked is not None:
         resident = asked * (demand.input_tokens + demand.output_tokens / 2)
         if resident > KV_SHARE * held.kv_tokens:
-            return Refusal(tp, pp, Limit("kv cache", KV_SHARE * held.kv_tokens, resident, "tokens"))
+            return refused(Limit("kv cache", KV_SHARE * held.kv_tokens, resident, "tokens"))
     return Candidate(shape, held, planned, asked or planned, at, limit, share)
 
 
@@ -237,7 +262,7 @@ def choose(stand: Stand, demand: Demand) -> Chosen:
         Infeasible: no layout stands, or the peak needs more machines than there are.
         InputErrors: an override of replicas, TP or PP cannot stand.
     """
-    looked_at = [consider(stand, demand, tp, pp) for tp, pp in divisions(stand)]
+    looked_at = [consider(stand, demand, *division) for division in divisions(stand)]
     standing = [c for c in looked_at if isinstance(c, Candidate)]
     if not standing:
         raise _none_stands(stand, [r for r in looked_at if isinstance(r, Refusal)])
@@ -354,7 +379,7 @@ def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErr
     limit, where = nearest_one.limit, _FIELDS.get(nearest_one.limit.name, nearest_one.limit.name)
     best = _best(limit, stand.workload)
     asked = f"{_plain(limit.bound)} {limit.unit}"
-    what = f"TP {nearest_one.tp} × PP {nearest_one.pp} of {stand.model.name} {stand.quantisation}"
+    what = f"{nearest_one.layout} of {stand.model.name} {stand.quantisation}"
     keeps = limit.name.startswith("red line") or limit.name == "one context" or blamed is not None
     problem = Problem(
         f"overrides.{blamed}" if blamed else where,
@@ -368,7 +393,7 @@ def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErr
     return InputErrors(problem) if blamed else Infeasible(problem, constraint=where, best=best)
 
 
-FORCING = ("tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_num_seqs")
+FORCING = ("tensor_parallel", "pipeline_parallel", "data_parallel", "gpu_memory_utilization", "max_num_seqs")
 
 
 def without(stand: Stand, name: str) -> Stand:
@@ -392,7 +417,7 @@ def _blamed(stand: Stand) -> str | None:
     names, asked = forced(stand), demand(stand.workload)
 
     def stands(other: Stand) -> bool:
-        return any(isinstance(consider(other, asked, tp, pp), Candidate) for tp, pp in divisions(other))
+        return any(isinstance(consider(other, asked, *division), Candidate) for division in divisions(other))
 
     alone = next((name for name in names if stands(without(stand, name))), None)
     if alone or len(names) < 2:
@@ -442,6 +467,8 @@ def _plain(value: float) -> str:
 def _no_division(stand: Stand) -> InputErrors:
     overrides = stand.workload.overrides
     tp = overrides.tensor_parallel
+    if overrides.data_parallel not in (None, 1):
+        return _no_ranks(stand)
     if tp is not None and not _divides(stand, tp):
         fit = [str(t) for t in range(1, widest(stand) + 1) if _divides(stand, t)]
         why = (
@@ -473,3 +500,38 @@ def _no_division(stand: Stand) -> InputErrors:
             "set hardware.fabric, or drop the override",
         )
     )
+
+
+def _no_ranks(stand: Stand) -> InputErrors:
+    """Why the ranks of ``overrides.data_parallel`` cannot be."""
+    overrides = stand.workload.overrides
+    dp, tp = overrides.data_parallel, overrides.tensor_parallel
+    drop = "drop the override, or set it to 1"
+    if stand.model.experts is None:
+        rule, found = "must be 1 without experts", f"{dp} with {stand.model.name}"
+        why, advice = (
+            "ranks share nothing but experts: they are replicas",
+            f"{drop}; overrides.replicas adds some",
+        )
+    elif not ranks(stand.engine):
+        able = listing(sorted(name for name, known in LAUNCHERS.items() if known.TRAITS.ranks))
+        rule, found = f"must be 1 with {stand.engine.id}", str(dp)
+        why, advice = "plans start ranks with some engines only", f"{drop}, or choose engine {able}"
+    elif stand.accelerator.nvlink is None:
+        rule, found = "must be 1 without NVLink", f"{dp} on {stand.machine.name}"
+        why, advice = "ranks send each other every token at every layer of experts", drop
+    elif stand.workload.model.adapters is not None:
+        rule, found = "must be 1 with adapters", f"{dp} with model.adapters"
+        why, advice = "engines keep adapters of attention in parallel by data out", drop
+    elif stand.unit is not None:
+        rule, found = "must be 1 in a tenancy", str(dp)
+        why, advice = "ranks fill a node, and a tenancy shares it", drop
+    elif overrides.pipeline_parallel not in (None, 1):
+        rule, found = "must be 1 in a pipeline", f"{dp} with pipeline_parallel {overrides.pipeline_parallel}"
+        why, advice = "ranks are planned inside a node", "drop one of the two overrides"
+    else:
+        pairs = [f"{stand.gpus // t} (TP {t})" for t in (1, 2, 4, 8) if _divides(stand, t) and t < stand.gpus]
+        rule = f"must fill a node's {stand.gpus} GPUs with TP × DP: {listing(pairs)}"
+        found = f"{dp} with TP {tp or 'unset'}"
+        why, advice = "experts are shared by all GPUs of a node", f"{drop}, or take one of these"
+    return InputErrors(Problem("overrides.data_parallel", rule, found, why, advice))

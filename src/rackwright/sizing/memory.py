@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rackwright.sizing.lora import slot_bytes
 from rackwright.sizing.shape import GIB, Shape
+from rackwright.sizing.work import work_of
 
 RED_LINE_MEMORY = 0.85
 """Red line 1: weights + KV cache + activations, as a share of GPU memory (hardware-selection guide)."""
@@ -16,7 +17,7 @@ KV_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Memory:
-    """Per GPU, GiB. ``kv_tokens``: tokens of KV cache the whole replica holds."""
+    """Per GPU, GiB. ``kv_tokens``: tokens of KV cache the whole replica holds, all its ranks together."""
 
     total: float
     weights: float
@@ -56,6 +57,14 @@ def adapters_gib(shape: Shape) -> float:
     return shape.lora.count * slot_bytes(shape.model, shape.lora.rank, shape.tp) * shape.stage_share / GIB
 
 
+def weights_gib(shape: Shape) -> float:
+    """Weights on one GPU, GiB: all divide over TP, the stages of a pipeline and, with ranks in parallel by
+    data, the experts over the ranks too; the rest each rank holds itself."""
+    if shape.dp > 1:
+        return work_of(shape).held / GIB
+    return float(shape.weights.loaded.value * 1e9 / GIB * shape.stage_share / shape.tp)
+
+
 def kv_bytes_per_gpu(shape: Shape) -> float:
     """Bytes of KV a token on one GPU: heads are split over TP as far as there are heads; a latent is not."""
     model = shape.model
@@ -73,13 +82,13 @@ def memory(
     KV cache and activations, plus the engine's own overhead outside of them.
     """
     total = shape.accelerator.memory_gib
-    weights = shape.weights.loaded.value * 1e9 / GIB * shape.stage_share / shape.tp + adapters_gib(shape)
+    weights = weights_gib(shape) + adapters_gib(shape)
     activations = activations_gib(shape, batched_tokens, max_num_seqs)
     overhead = shape.engine.overhead.value + shape.engine.graphs.value
     if utilization is None:
         utilization = math.floor(min(RED_LINE_MEMORY + overhead / total, 0.95) * 100 + 1e-9) / 100
     kv = max(0.0, utilization * total - overhead - weights - activations)
-    tokens = int(kv * GIB / kv_bytes_per_gpu(shape))
+    tokens = int(kv * GIB / kv_bytes_per_gpu(shape)) * shape.dp
     return Memory(
         total,
         weights,

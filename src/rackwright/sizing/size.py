@@ -459,7 +459,7 @@ def _deployment(decided: Decided) -> Deployment:
     problems = list(registry.flag_problems(engine.id, engine.version, roles, "overrides.engine_flags"))
     if problems:
         raise InputErrors(problems)
-    gpus_per_pod = shape.tp
+    gpus_per_pod = shape.tp * shape.dp
     weights_gib = candidate.memory.weights * gpus_per_pod
     slo = workload.slo
     return Deployment(
@@ -474,6 +474,7 @@ def _deployment(decided: Decided) -> Deployment:
             replicas=decided.chosen.replicas,
             tensor_parallel=shape.tp,
             pipeline_parallel=shape.pp,
+            data_parallel=shape.dp,
             nodes_per_replica=candidate.nodes_per_replica,
             gpus_per_pod=gpus_per_pod,
             gpus_per_replica=shape.gpus,
@@ -521,10 +522,10 @@ def _resources(decided: Decided, weights_gib: float, adapters_gib: int) -> PodRe
 
 
 def _pod_resources(decided: Decided, weights_gib: float) -> PodResources:
-    stand, gpus = decided.stand, decided.candidate.shape.tp
+    stand, shape = decided.stand, decided.candidate.shape
     threads, unit = int(stand.machine.threads.value), stand.unit
     if unit is None or unit.resource is None:
-        return pod.resources(gpus, stand.gpus, threads, weights_gib)
+        return pod.resources(shape.tp * shape.dp, stand.gpus, threads, weights_gib)
     part = pod.resources(1, unit.places / unit.share, threads, weights_gib)
     tenancy = stand.workload.tenancy
     if tenancy is not None and tenancy.mode == "mps":
@@ -546,6 +547,7 @@ def _serve(decided: Decided) -> Serve:
         port=stand.engine.port,
         tp=candidate.shape.tp,
         pp=candidate.shape.pp,
+        dp=candidate.shape.dp,
         context=int(stand.workload.model.context),
         max_num_seqs=candidate.max_num_seqs,
         max_queued=pod.max_queued(decided.demand.requests_per_s, decided.chosen.replicas, TTFT_CUTOFF_MS),
@@ -644,6 +646,7 @@ def _observability(decided: Decided, deployment: Deployment) -> Observability:
         ttft_p95_ms=deployment.slo.ttft_p95_ms,
         tpot_p50_ms=deployment.slo.tpot_p50_ms,
         max_num_seqs=deployment.limits.max_num_seqs,
+        ranks=deployment.layout.data_parallel,
     )
     return services.observability({deployment.name: rules}, decided.stand.accelerator)
 

@@ -195,6 +195,12 @@ def reduced_over(accelerator: Accelerator, ranks: int, rdma_gb_s: float) -> floa
     return float(min(link.unidirectional.value * 1e9, rate * min(link.domain, 8)))
 
 
+def expert_gb(shape: Shape) -> float:
+    """Bytes of all routed experts of a model as loaded, GB; 0 without experts."""
+    experts, held = shape.model.experts, shape.model.weights(shape.quantisation)
+    return held.expert * experts.count * experts.layers / 1e9 if experts is not None else 0.0
+
+
 _WORK: dict[tuple[object, ...], tuple[Shape, Work]] = {}
 _MOST_KEPT = 4096
 

@@ -15,7 +15,7 @@ from rackwright.sizing.cautions.base import (
     Sized,
     many,
 )
-from rackwright.sizing.layout import TOTAL_CUTOFF_MS
+from rackwright.sizing.layout import TOTAL_CUTOFF_MS, ranked
 from rackwright.sizing.services import SCRAPE_S
 
 LOW_BITS = 4.6
@@ -101,10 +101,37 @@ def latent_cache_repeated(s: Sized) -> Finding | None:
     return (
         "info",
         f"{shape.model.name} caches a latent that tensor parallelism does not divide: each of {shape.tp} "
-        "GPUs holds and reads all of it. Data-parallel attention with expert parallelism would not; it is "
-        "not planned here.",
+        f"GPUs holds and reads all of it. {_instead(s)}",
         "memory arithmetic",
         "multi-head latent attention",
+    )
+
+
+def _instead(s: Sized) -> str:
+    """What is said of ranks with requests of their own, where a layout of tensor parallelism was taken."""
+    if s.chosen.candidate.nodes_per_replica > 1:
+        return "Ranks that attend to requests of their own are planned inside a node only."
+    if not ranked(s.stand):
+        return "Ranks that attend to requests of their own would not; they are not planned here."
+    if s.workload.overrides.data_parallel == 1:
+        return "overrides.data_parallel: 1 keeps ranks that attend to requests of their own out."
+    return "Ranks that attend to requests of their own (DP) were sized too, and need as many nodes or more."
+
+
+def ranks_share_experts(s: Sized) -> Finding | None:
+    """Ranks of a replica wait for each other at every layer of experts, and fail together."""
+    shape = s.chosen.candidate.shape
+    if shape.dp == 1:
+        return None
+    kubernetes = s.workload.site.target == "kubernetes"
+    blind = " The endpoint picker goes by prefixes alone: it would take one rank's gauges for the pod's."
+    return (
+        "info",
+        f"Each replica is {shape.dp} ranks that attend to requests of their own and share the experts: a "
+        f"rank that fails takes all {shape.gpus} GPUs with it, and uneven requests make the others wait."
+        + (blind if kubernetes else ""),
+        "the engine's documentation of data-parallel attention",
+        "expert parallelism",
     )
 
 
@@ -280,6 +307,7 @@ def engine_metrics_missing(s: Sized) -> Finding | None:
 RULES: tuple[Rule, ...] = (
     single_replica,
     no_spare,
+    ranks_share_experts,
     low_bits_of_a_giant,
     prompts_beyond_context,
     prompts_in_logs,
