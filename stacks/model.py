@@ -27,6 +27,7 @@ from rackwright.plan import (
     Scaling,
     WeightVolume,
 )
+from rackwright.plan.claims import Claim, Domain
 from rackwright.plan.tenancy import Place
 
 DIGITS = 12
@@ -93,6 +94,8 @@ class Served:
     scaling: Scaling | None
     exclusive_domain: str | None
     place: Place | None = None
+    claim: Claim | None = None
+    domain: Domain | None = None
 
     @property
     def resource(self) -> str:
@@ -195,6 +198,8 @@ class Model:
                 scaling=next((s for s in plan.scaling if s.deployment == deployment.name), None),
                 exclusive_domain=placement.exclusive_domain(plan, deployment),
                 place=plan.tenancy.place(deployment.name) if plan.tenancy else None,
+                claim=plan.claims.claim(deployment.name) if plan.claims else None,
+                domain=plan.claims.domain(deployment.name) if plan.claims else None,
             )
             for deployment in plan.deployments
         )

@@ -36,6 +36,11 @@ KNOWN: Mapping[str, Known] = {
     "prometheus-operator": _known(
         "prometheus-operator", "prometheus-operator kube-prometheus-stack-operator", "monitoring.coreos.com"
     ),
+    "nvidia-dra-driver": _known(
+        "dra-driver-nvidia-gpu k8s-dra-driver-gpu",
+        "dra-driver-nvidia-gpu-controller nvidia-dra-driver-gpu-controller",
+        "resource.nvidia.com",
+    ),
     "gateway": _known(
         "gateway", "envoy-gateway", "gateway.networking.k8s.io", "inference.networking.k8s.io",
         "llm-d.ai",

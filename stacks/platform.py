@@ -163,7 +163,8 @@ def _cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulumi.Re
             "mig": {"strategy": platform.mig_strategy},
             "driver": _driver(model),
             "toolkit": {"enabled": True},
-            "devicePlugin": {"enabled": True},
+            # Two that hand out the same cards would hand them out twice.
+            "devicePlugin": {"enabled": platform.device_model == "device-plugin"},
             "gfd": {"enabled": True},
             "dcgm": {"enabled": True},
             "dcgmExporter": {

@@ -8,7 +8,7 @@ import pulumi_kubernetes as k8s
 
 from rackwright.plan import Taint
 from rackwright.plan.deployments import EngineRole
-from stacks import adapters
+from stacks import adapters, device_claims
 from stacks.model import HOSTNAME, RACK, RESOURCE_PREFIX, ROLE, Model, SecretRef, Served
 
 core = k8s.core.v1
@@ -67,6 +67,7 @@ def engine_template(model: Model, served: Served, role: str) -> core.PodTemplate
             node_selector=dict(served.pool.labels),
             tolerations=[_toleration(taint) for taint in served.pool.taints],
             affinity=_group_affinity(served),
+            resource_claims=device_claims.of_pod(served),
             topology_spread_constraints=_spread(served),
             security_context=core.PodSecurityContextArgs(
                 seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")
@@ -173,10 +174,12 @@ def _resources(served: Served) -> core.ResourceRequirementsArgs:
     amounts = {
         "cpu": str(resources.cpus),
         "memory": f"{resources.memory_gib}Gi",
-        served.resource: str(resources.gpus),
+        **({served.resource: str(resources.gpus)} if served.claim is None else {}),
         **({f"{RESOURCE_PREFIX}/{rail.resource}": "1" for rail in fabric.rails} if fabric else {}),
     }
-    return core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts))
+    return core.ResourceRequirementsArgs(
+        requests=dict(amounts), limits=dict(amounts), claims=device_claims.of_container(served)
+    )
 
 
 def _confined(added: list[str] | None = None) -> core.SecurityContextArgs:

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright import placement
-from stacks import adapters
+from stacks import adapters, device_claims
 from stacks.model import COMPONENT, NAME, NAMESPACE_NAME, PICKER, Model, Served
 from stacks.pods import HTTP, engine_template
 
@@ -20,7 +20,10 @@ class Serving(pulumi.ComponentResource):
         self, name: str, model: Model, served: Served, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("rackwright:stacks:Serving", name, None, opts)
-        self.workload = _group(self, model, served) if served.grouped else _single(self, model, served)
+        claims = device_claims.declare(self, model, served)
+        self.workload = (
+            _group(self, model, served, claims) if served.grouped else _single(self, model, served, claims)
+        )
         self.service = _service(self, model, served)
         adapters.manifests(self, model, served)
         _disruption_budget(self, model, served)
@@ -28,12 +31,20 @@ class Serving(pulumi.ComponentResource):
         self.register_outputs({"service": self.service.metadata.name})
 
 
-def _replicas_scaled(parent: pulumi.Resource, served: Served) -> pulumi.ResourceOptions:
+def _replicas_scaled(
+    parent: pulumi.Resource, served: Served, claims: list[pulumi.Resource]
+) -> pulumi.ResourceOptions:
     """The scaler owns the number of replicas once it exists; taking it back at every run would fight it."""
-    return pulumi.ResourceOptions(parent=parent, ignore_changes=["spec.replicas"] if served.scaling else None)
+    return pulumi.ResourceOptions(
+        parent=parent,
+        ignore_changes=["spec.replicas"] if served.scaling else None,
+        depends_on=claims or None,
+    )
 
 
-def _single(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apps.v1.Deployment:
+def _single(
+    parent: pulumi.Resource, model: Model, served: Served, claims: list[pulumi.Resource]
+) -> k8s.apps.v1.Deployment:
     deployment = served.deployment
     timeout = f"{placement.rollout_timeout_s(deployment)}s"
     return k8s.apps.v1.Deployment(
@@ -56,13 +67,15 @@ def _single(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apps.v
             template=engine_template(model, served, "server"),
         ),
         opts=pulumi.ResourceOptions.merge(
-            _replicas_scaled(parent, served),
+            _replicas_scaled(parent, served, claims),
             pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout)),
         ),
     )
 
 
-def _group(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apiextensions.CustomResource:
+def _group(
+    parent: pulumi.Resource, model: Model, served: Served, claims: list[pulumi.Resource]
+) -> k8s.apiextensions.CustomResource:
     deployment = served.deployment
     domain = served.exclusive_domain
     exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": domain} if domain else None
@@ -94,7 +107,7 @@ def _group(parent: pulumi.Resource, model: Model, served: Served) -> k8s.apiexte
                 "workerTemplate": engine_template(model, served, "worker"),
             },
         },
-        opts=_replicas_scaled(parent, served),
+        opts=_replicas_scaled(parent, served, claims),
     )
 
 

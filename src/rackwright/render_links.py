@@ -133,6 +133,8 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
             yield place, "PersistentVolumeClaim", item["claimName"]
         elif key == "configMap" and isinstance(item, Mapping):
             yield place, "ConfigMap", item["name"]
+        elif key == "resourceClaimTemplateName":
+            yield place, "ResourceClaimTemplate", str(item)
         elif key in _POD_FIELDS and item not in _GIVEN:
             yield place, _POD_FIELDS[key], str(item)
         elif key == _NETWORKS:

@@ -16,6 +16,7 @@ from rackwright.engines import matrix
 from rackwright.engines.registry import matrix_of, scrape_labels
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Plan
+from rackwright.render_claims import claim_problems
 from rackwright.sizing.devices import DEVICES
 
 Object = Mapping[str, Any]
@@ -101,6 +102,7 @@ def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:
     findings += [f for c in objects for pod in pods(c) for rule in POD_RULES for f in rule(pod)]
     findings += list(_unprotected(objects))
     findings += list(_schedulable(plan, objects))
+    findings += [_error(rule, problem) for rule, problem in claim_problems(plan, objects)]
     findings += list(_linked(objects))
     findings += [f for d in plan.deployments for f in _engine_findings(plan, d, objects)]
     return findings
@@ -392,6 +394,10 @@ def _linked(objects: Sequence[Object]) -> Iterator[Finding]:
         names.setdefault(str(content.get("kind")), []).append(
             str((content.get("metadata") or {}).get("name"))
         )
+        if content.get("kind") == "ComputeDomain":
+            # Its driver makes the template of the channel.
+            made = content["spec"]["channel"]["resourceClaimTemplate"]["name"]
+            names.setdefault("ResourceClaimTemplate", []).append(str(made))
     for content in objects:
         where = identity(content)
         yield from (_error("valid-name", problem) for problem in links.name_problems(content))
@@ -406,7 +412,7 @@ _ACCELERATORS = frozenset(device.resource for device in DEVICES.values())
 
 
 def _takes_gpus(pod: Pod) -> bool:
-    return any(
+    return bool(pod.spec.get("resourceClaims")) or any(
         name in _ACCELERATORS or name.startswith("nvidia.com/mig-")
         for _, container in pod.containers
         for name in (container.get("resources") or {}).get("limits") or {}

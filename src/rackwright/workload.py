@@ -368,6 +368,15 @@ class Tenancy(Input):
     trusted: bool = False
 
 
+class Devices(Input):
+    """How pods get accelerators. ``device-plugin``: extended resources. ``dra``: claims, by NVIDIA's driver
+    for dynamic resource allocation. ``kubernetes``: the cluster's version, which decides the API of claims.
+    """
+
+    model: Literal["device-plugin", "dra"]
+    kubernetes: Annotated[str, StringConstraints(pattern=r"^1\.[1-9][0-9]$")]
+
+
 class Service(Input):
     """Another model for other users on the same site and cluster, on machines of its own.
 
@@ -403,6 +412,7 @@ class Workload(Input):
     site: Site = Site()
     overrides: Overrides = Overrides()
     tenancy: Tenancy | None = None
+    devices: Devices | None = None
     also: tuple[Service, ...] = ()
 
     @model_validator(mode="after")
@@ -436,6 +446,8 @@ class Workload(Input):
             del data["fabric"]
         if self.tenancy is None:
             del data["tenancy"]
+        if self.devices is None:
+            del data["devices"]
         for service in (data, *data.get("also", ())):
             if service["model"]["adapters"] is None:
                 del service["model"]["adapters"]

@@ -19,6 +19,7 @@ from pydantic import Field
 from rackwright.errors import HandEditedPlan, InputErrors, Problem
 from rackwright.files import write_whole
 from rackwright.plan.base import NotApplicable, Section
+from rackwright.plan.claims import Claims
 from rackwright.plan.cost import Alternatives, Caution, Cost, Explanation, Money
 from rackwright.plan.deployments import Deployment
 from rackwright.plan.expectations import HostExpectation
@@ -36,10 +37,11 @@ from rackwright.workload import Workload
 from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validated
 
 __all__ = [
-    "Caution", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation", "InfinibandSubnet",
-    "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan", "Platform", "Pool", "Qos",
-    "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint", "Tenancy", "WeightVolume",
-    "digest_problem", "link_problems", "load_plan", "migrate", "read_plan", "save_plan",
+    "Caution", "Claims", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation",
+    "InfinibandSubnet", "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan",
+    "Platform", "Pool", "Qos", "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint",
+    "Tenancy", "WeightVolume", "digest_problem", "link_problems", "load_plan", "migrate", "read_plan",
+    "save_plan",
 ]  # fmt: skip
 
 SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"
@@ -62,6 +64,7 @@ class Plan(Section):
     observability: Observability | None = None
     platform: Platform | None = None
     tenancy: Tenancy | None = None
+    claims: Claims | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
     shares: tuple[Share, ...] | None = None

@@ -31,6 +31,7 @@ def link_problems(plan: Plan) -> Iterator[Problem]:
     yield from _services(plan)
     yield from _racks(plan)
     yield from _tenancy(plan)
+    yield from _claims(plan)
     yield from _fabric(plan)
 
 
@@ -173,6 +174,24 @@ def _tenancy(plan: Plan) -> Iterator[Problem]:
                 f"must fit the places of {serving} serving nodes",
                 f"{replicas} with {room.per_node if room else 0} a node",
             )
+
+
+def _claims(plan: Plan) -> Iterator[Problem]:
+    """Either every deployment claims its accelerators, or none does."""
+    model = plan.platform.device_model if plan.platform else None
+    if plan.claims is None:
+        if model == "dra":
+            yield _problem("claims", "must be given where platform.device_model is dra", "nothing")
+        return
+    if model != "dra":
+        yield _problem("platform.device_model", "must be dra where accelerators are claimed", f'"{model}"')
+    names = [d.name for d in plan.deployments]
+    for section in ("claims", "domains"):
+        for index, entry in enumerate(getattr(plan.claims, section)):
+            yield from _known(f"claims.{section}[{index}].deployment", entry.deployment, names, "deployment")
+    for index, name in enumerate(names):
+        if plan.claims.claim(name) is None:
+            yield _problem(f"deployments[{index}]", "must have a claim where others have one", "none")
 
 
 def _racks(plan: Plan) -> Iterator[Problem]:

@@ -12,7 +12,13 @@ class Operator(Section):
     from ``chart`` at ``version`` with ``digest``."""
 
     name: Literal[
-        "gpu-operator", "network-operator", "leaderworkerset", "keda", "prometheus-operator", "gateway"
+        "gpu-operator",
+        "network-operator",
+        "leaderworkerset",
+        "keda",
+        "prometheus-operator",
+        "gateway",
+        "nvidia-dra-driver",
     ]
     mode: Literal["external", "helm"] = "external"
     version: str
@@ -28,7 +34,7 @@ class Platform(Section):
     driver_owner: Literal["gpu-operator", "host"]
     driver_version: str
     kernel_module: Literal["open", "proprietary"]
-    device_model: Literal["device-plugin"] = "device-plugin"
+    device_model: Literal["device-plugin", "dra"] = "device-plugin"
     mig_strategy: Literal["none", "single", "mixed"]
     operators: tuple[Operator, ...]
 

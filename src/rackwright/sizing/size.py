@@ -39,7 +39,7 @@ from rackwright.plan.deployments import (
     Weights,
 )
 from rackwright.plan.fabric import Fabric
-from rackwright.sizing import adapters, constants, nodes, plannable, pricing, services
+from rackwright.sizing import adapters, claims, constants, nodes, plannable, pricing, services
 from rackwright.sizing import cautions as warnings
 from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.devices import device_of
@@ -230,6 +230,8 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     prices = pricing.pricing(workload, catalog).prices
     problems.extend(plannable.problems(workload, machine, model, engine, prices, catalog))
     problems.extend(adapters.problems(workload, model, engine))
+    card = catalog.accelerator_of(machine) if machine is not None else None
+    problems.extend(claims.problems(workload, machine, card))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:

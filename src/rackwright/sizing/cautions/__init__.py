@@ -10,7 +10,17 @@ from collections.abc import Iterator
 
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.plan.cost import Caution
-from rackwright.sizing.cautions import adapters, estimates, guide, hardware, money, serving, sharing, supply
+from rackwright.sizing.cautions import (
+    adapters,
+    devices,
+    estimates,
+    guide,
+    hardware,
+    money,
+    serving,
+    sharing,
+    supply,
+)
 from rackwright.sizing.cautions.base import GUIDE, Finding, Rule, Severity, Sized
 from rackwright.workload import Workload
 
@@ -18,7 +28,7 @@ __all__ = ["CAUTIONS", "GUIDE", "Finding", "Severity", "Sized", "cautions", "sup
 
 CAUTIONS: dict[str, Rule] = {
     rule.__name__.replace("_", "-"): rule
-    for theme in (guide, estimates, hardware, supply, serving, adapters, sharing, money)
+    for theme in (guide, estimates, hardware, supply, serving, adapters, sharing, devices, money)
     for rule in theme.RULES
 }
 """Caution id to its function; ids are what ``overrides.suppress`` names."""
