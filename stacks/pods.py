@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Taint
+from rackwright.plan.claims import Domain
 from rackwright.plan.deployments import EngineRole
 from stacks import adapters, device_claims
 from stacks.model import HOSTNAME, RACK, RESOURCE_PREFIX, ROLE, Model, SecretRef, Served
@@ -318,9 +319,25 @@ def _spread(served: Served) -> list[core.TopologySpreadConstraintArgs] | None:
     ]
 
 
+def _one_clique(served: Served, domain: Domain) -> core.AffinityArgs:
+    """Pods of one replica must share the NVLink domain that their nodes report."""
+    term = core.PodAffinityTermArgs(
+        topology_key=domain.topology,
+        label_selector=meta.LabelSelectorArgs(match_labels=served.selector),
+        match_label_keys=[GROUP_KEY],
+    )
+    return core.AffinityArgs(
+        pod_affinity=core.PodAffinityArgs(required_during_scheduling_ignored_during_execution=[term])
+    )
+
+
 def _group_affinity(served: Served) -> core.AffinityArgs | None:
     """Pods of one replica prefer one rack, where they have no domain to themselves."""
-    if not served.grouped or served.exclusive_domain:
+    if not served.grouped:
+        return None
+    if served.domain is not None:
+        return _one_clique(served, served.domain)
+    if served.exclusive_domain:
         return None
     term = core.PodAffinityTermArgs(
         topology_key=RACK,

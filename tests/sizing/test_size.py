@@ -20,7 +20,7 @@ from tests.golden import REPOSITORY, assert_golden
 from .build import workload
 
 CATALOG = load_catalog()
-EXAMPLES = ("adapters", "campus", "dev-1k", "h200-10k", "roce-100k", "tenants")
+EXAMPLES = ("adapters", "campus", "dev-1k", "h200-10k", "nvl72", "roce-100k", "tenants")
 
 
 def example(name: str) -> Plan:

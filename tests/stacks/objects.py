@@ -12,7 +12,7 @@ from stacks.model import Environment
 from stacks.program import build
 from stacks.rendering import manifests_of
 
-EXAMPLES = ("adapters", "campus", "dev-1k", "h200-10k", "roce-100k", "tenants")
+EXAMPLES = ("adapters", "campus", "dev-1k", "h200-10k", "nvl72", "roce-100k", "tenants")
 FRONT = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": "chat"}
 
 

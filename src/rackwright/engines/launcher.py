@@ -46,10 +46,10 @@ def _thousandths(share: float) -> float:
 class Serve:
     """Everything a command line says, in words of no engine.
 
-    ``dp``: ranks of a replica that attend to requests of their own and share the experts; limits on requests
-    are the replica's. ``utilization``: share of a GPU's memory that the engine may use in all; ``memory``:
-    the same in parts, for engines that count otherwise. ``replica_tokens``: tokens of KV cache that a
-    replica was planned with.
+    ``nodes``: that a replica spans, where that is not one a stage. ``dp``: ranks of a replica that attend to
+    requests of their own and share the experts; limits on requests are the replica's. ``utilization``: share
+    of a GPU's memory that the engine may use in all; ``memory``: the same in parts, for engines that count
+    otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with.
     """
 
     path: str
@@ -68,8 +68,14 @@ class Serve:
     trust_remote_code: bool
     shutdown_s: int
     dp: int = 1
+    nodes: int = 0
     replica_tokens: int = 0
     extra: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def spanned(self) -> int:
+        """Nodes of a replica: its stages, unless a link over nodes joins more."""
+        return self.nodes or self.pp
 
     def a_rank(self, requests: int) -> int:
         """A rank's share of a limit on the replica's requests, rounded up."""

@@ -13,6 +13,7 @@ from rackwright.catalog import Accelerator, Machine
 from rackwright.errors import Problem
 from rackwright.plan import Deployment, Operator, Plan
 from rackwright.plan.claims import Claim, Claims, Domain
+from rackwright.sizing import trays
 from rackwright.workload import Workload
 
 Api = Literal["v1", "v1beta2", "v1beta1"]
@@ -76,6 +77,39 @@ def problems(workload: Workload, machine: Machine | None, card: Accelerator | No
             '"dra"',
             "sharing by MPS is behind an alpha gate of the DRA driver; without it claims get whole cards",
             "set it to device-plugin, or tenancy.mode: mig",
+        )
+
+
+def domain_problems(
+    workload: Workload, machine: Machine | None, card: Accelerator | None
+) -> Iterator[Problem]:
+    """Racks of many nodes without what joins them, or shared as if they were single nodes."""
+    if machine is None or card is None or not trays.in_domain(machine, card):
+        return
+    if not asked(workload):
+        yield Problem(
+            "hardware.machine",
+            "must be a machine of one node unless devices.model is dra",
+            f"{machine.id}, {machine.nodes} nodes in one NVLink domain",
+            "nodes of a domain reach each other's memory through channels that NVIDIA's DRA driver hands out "
+            "(ComputeDomain, IMEX)",
+            "set devices: {model: dra, kubernetes: VERSION}, or choose a machine of one node",
+        )
+    if workload.tenancy is not None:
+        yield Problem(
+            "tenancy",
+            f"must be left out on {machine.id}",
+            workload.tenancy.mode,
+            "the rack is one domain for replicas that span it",
+            "drop tenancy, or choose a machine of one node",
+        )
+    if workload.hardware.spares % machine.nodes:
+        yield Problem(
+            "hardware.spares",
+            f"must be whole racks: a multiple of {machine.nodes} nodes",
+            str(workload.hardware.spares),
+            "a rack is bought and wired whole",
+            f"set it to 0 or {machine.nodes}",
         )
 
 

@@ -14,7 +14,7 @@ from rackwright.catalog import Catalog, Machine
 from rackwright.catalog.entries import PricePoint
 from rackwright.catalog.figures import Figure
 from rackwright.plan.cost import Bar, Cost, Currency, Money, Way
-from rackwright.sizing import economics
+from rackwright.sizing import economics, trays
 from rackwright.sizing.economics import Assumptions, Offer, Tokens
 from rackwright.sizing.layout import Chosen, Stand
 from rackwright.sizing.load import Demand
@@ -59,9 +59,8 @@ class Fleet:
         peak = self.demand.output_tok_s * users / self.stand.workload.users.carried
         replicas = max(1, math.ceil(peak / (rate or candidate.at.low) - 1e-9))
         replicas = max(replicas, self.stand.workload.overrides.replicas or 0)
-        if candidate.nodes_per_replica > 1:
-            return replicas * candidate.nodes_per_replica + self.spares
-        return math.ceil(replicas / self.stand.replicas_per_node(candidate)) + self.spares
+        group, per_node = candidate.nodes_per_replica, self.stand.replicas_per_node(candidate)
+        return trays.nodes_for(replicas, self.stand.machine, group, per_node) + self.spares
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def assumptions(
     months = prices.depreciation_months
     return Assumptions(
         currency=currency,
-        machine=convert(price.value, price.unit, currency, prices),
+        machine=convert(price.value, price.unit, currency, prices) / machine.nodes,
         fabric=convert(prices.fabric_per_node.value, prices.fabric_per_node.unit, currency, prices)
         if fabric
         else 0.0,
@@ -268,7 +268,7 @@ def offers(
         yield Offer(
             f"rent {rental.term}, {rental.provider}",
             rental.term,
-            nodes * hour * prices.hours_month.value,
+            nodes * hour * prices.hours_month.value / machine.nodes,
             rental.commitment_months,
             rental.price.source,
             rental.price.verified,

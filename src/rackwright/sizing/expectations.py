@@ -126,7 +126,7 @@ def expectation(
         power=PowerExpectation(
             full_load_w=machine.full_load.value,
             factor=power_factor,
-            psu_count=int(machine.psu_count.value) if machine.bmc else _no_bmc(machine),
+            psu_count=_supplies(machine),
             inlet_outlet_delta_c=workload.site.inlet_outlet_delta,
             full_load_gpu_utilisation=FULL_LOAD_UTILISATION,
             bmc=True if machine.bmc else _no_bmc(machine),
@@ -139,6 +139,14 @@ def expectation(
 
 def _no_disk(machine: Machine) -> NotApplicable:
     return NotApplicable(not_applicable=f"{machine.name} has no NVMe disk")
+
+
+def _supplies(machine: Machine) -> int | NotApplicable:
+    if not machine.bmc:
+        return _no_bmc(machine)
+    if machine.nodes > 1:
+        return NotApplicable(not_applicable=f"supplies are the rack's, not a node's, in {machine.name}")
+    return int(machine.psu_count.value)
 
 
 def _no_bmc(machine: Machine) -> NotApplicable:

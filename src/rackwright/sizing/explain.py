@@ -309,7 +309,12 @@ def _layout(f: Facts) -> Iterator[Explanation]:
     }
     overrides = f.stand.workload.overrides
     for name, degree, given, limit in (
-        ("tensor_parallel", shape.tp, overrides.tensor_parallel, "; inside a node"),
+        (
+            "tensor_parallel",
+            shape.tp,
+            overrides.tensor_parallel,
+            "; inside a node" if f.stand.machine.nodes == 1 else "; inside a rack",
+        ),
         ("pipeline_parallel", shape.pp, overrides.pipeline_parallel, "; stages are whole nodes"),
         ("data_parallel", shape.dp, overrides.data_parallel, "; ranks of one node share the experts"),
     ):
@@ -317,12 +322,17 @@ def _layout(f: Facts) -> Iterator[Explanation]:
             continue
         formula = "the override, which keeps red lines 1 and 2 and the objectives" if given else why
         yield _entry(f"{where}.{name}", degree, formula + limit, inputs, OWN, at.evidence)
-    yield _entry(f"{where}.nodes_per_replica", shape.pp, "one node a pipeline stage", {"pp": shape.pp}, OWN)
+    group = f.chosen.candidate.nodes_per_replica
+    if f.stand.machine.nodes > 1:
+        trays = {"gpus": shape.gpus, "GPUs a node": f.stand.gpus}
+        yield _entry(f"{where}.nodes_per_replica", group, "GPUs ÷ GPUs of a node, in one rack", trays, OWN)
+    else:
+        yield _entry(f"{where}.nodes_per_replica", group, "one node a pipeline stage", {"pp": shape.pp}, OWN)
     ranks = {"dp": shape.dp} if shape.dp > 1 else {}
     by_ranks = " × DP" if ranks else ""
     yield _entry(
         f"{where}.gpus_per_pod",
-        shape.tp * shape.dp,
+        f.deployment.layout.gpus_per_pod,
         f"one pod a node of the replica{': TP' + by_ranks if ranks else ''}",
         {"tp": shape.tp, **ranks},
         OWN,

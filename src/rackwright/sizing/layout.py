@@ -16,6 +16,7 @@ from typing import Literal
 from rackwright.catalog import Accelerator, CalibrationEntry, EngineEntry, Machine, ModelEntry
 from rackwright.engines.registry import LAUNCHERS, batched_flag, ranks, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
+from rackwright.sizing import trays
 from rackwright.sizing.adapters import slots_of
 from rackwright.sizing.calibrating import calibrated
 from rackwright.sizing.estimate import (
@@ -90,7 +91,8 @@ class Stand:
 class Candidate:
     """One layout that stands: its memory, its planned concurrency, and what the estimator says there.
 
-    ``max_num_seqs``: what the engine is told; the planned concurrency unless overridden.
+    ``max_num_seqs``: what the engine is told; the planned concurrency unless overridden. ``tray_gpus``: of a
+    node, where replicas may span the nodes of an NVLink domain; else 0.
     """
 
     shape: Shape
@@ -100,13 +102,16 @@ class Candidate:
     at: Estimated
     bound_by: Limit | None
     stream_share: float
+    tray_gpus: int = 0
 
     @property
     def nodes_per_replica(self) -> int:
+        if self.tray_gpus:
+            return max(self.shape.pp, -(-self.shape.gpus // self.tray_gpus))
         return self.shape.pp
 
     def replicas_per_node(self, gpus: int) -> int:
-        return max(1, gpus // self.shape.gpus) if self.shape.pp == 1 else 1
+        return max(1, gpus // self.shape.gpus) if self.nodes_per_replica == 1 else 1
 
 
 @dataclass(frozen=True)
@@ -167,13 +172,16 @@ def joined(stand: Stand) -> bool:
 
 
 def widest(stand: Stand) -> int:
-    """The most GPUs that tensor parallelism may join on one node."""
+    """The most GPUs that tensor parallelism may join: on one node, or over the trays of an NVLink domain."""
     if spans(stand.engine) == "gpu" or (stand.unit is not None and not stand.unit.parallel):
         return 1
     link = stand.accelerator.link
     if link is not None and link.kind in MESHES:
         return min(stand.gpus, link.domain)
-    return stand.gpus if stand.accelerator.nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
+    nvlink = stand.accelerator.nvlink
+    if nvlink is not None and stand.machine.nodes > 1 and spans(stand.engine) == "nodes":
+        return min(nvlink.domain, trays.WIDEST)
+    return stand.gpus if nvlink is not None else min(stand.gpus, PCIE_TP_MAX)
 
 
 def _divides(stand: Stand, tp: int) -> bool:
@@ -252,7 +260,8 @@ def consider(stand: Stand, demand: Demand, tp: int, pp: int, dp: int = 1) -> Can
         resident = asked * (demand.input_tokens + demand.output_tokens / 2)
         if resident > KV_SHARE * held.kv_tokens:
             return refused(Limit("kv cache", KV_SHARE * held.kv_tokens, resident, "tokens"))
-    return Candidate(shape, held, planned, asked or planned, at, limit, share)
+    tray_gpus = stand.gpus if stand.machine.nodes > 1 else 0
+    return Candidate(shape, held, planned, asked or planned, at, limit, share, tray_gpus)
 
 
 def choose(stand: Stand, demand: Demand) -> Chosen:
@@ -278,10 +287,9 @@ def _count(stand: Stand, demand: Demand, candidate: Candidate) -> Chosen:
 
 
 def _nodes(stand: Stand, candidate: Candidate, replicas: int) -> int:
-    if candidate.shape.pp > 1:
-        return replicas * candidate.shape.pp
     least = stand.unit.nodes if stand.unit is not None else 0
-    return max(least, math.ceil(replicas / stand.replicas_per_node(candidate)))
+    group, per_node = candidate.nodes_per_replica, stand.replicas_per_node(candidate)
+    return max(least, trays.nodes_for(replicas, stand.machine, group, per_node))
 
 
 def _with_replicas(stand: Stand, chosen: Chosen, demand: Demand) -> Chosen:
@@ -321,10 +329,12 @@ def _with_replicas(stand: Stand, chosen: Chosen, demand: Demand) -> Chosen:
 
 def _too_few(stand: Stand, chosen: Chosen, available: int, demand: Demand) -> Infeasible:
     spares = stand.workload.hardware.spares
-    if chosen.candidate.shape.pp > 1:
-        replicas = (available - spares) // chosen.candidate.shape.pp
-    else:
-        replicas = (available - spares) * stand.replicas_per_node(chosen.candidate)
+    replicas = trays.slots(
+        available - spares,
+        stand.machine,
+        chosen.candidate.nodes_per_replica,
+        stand.replicas_per_node(chosen.candidate),
+    )
     carried = max(0, replicas) * chosen.candidate.at.low
     users = int(stand.workload.users.dau * carried / demand.output_tok_s)
     best = f"{carried:,.0f} tok/s, which is {users:,} daily users"

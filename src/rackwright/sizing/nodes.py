@@ -67,13 +67,27 @@ def nodes_per_rack(workload: Workload, machine: Machine) -> int:
             constraint="site.rack.rating",
             best=f"{rack.rating / POWER_FACTOR:,.0f} W a node",
         )
-    return min(most, rack.max_nodes) if rack.max_nodes else most
+    most = min(most, rack.max_nodes) if rack.max_nodes else most
+    if machine.nodes > 1 and most < machine.nodes:
+        raise Infeasible(
+            Problem(
+                "site.rack.rating",
+                f"must feed the whole of {machine.name}: {machine.nodes} nodes at {POWER_FACTOR} × full load "
+                f"({each * machine.nodes:,.0f} W)",
+                f"{rack.rating:,.0f} W, {most} nodes",
+                "its nodes are wired in one rack and cannot be spread over several",
+                "use a stronger rack, or a machine of one node",
+            ),
+            constraint="site.rack.rating",
+            best=f"{rack.rating / POWER_FACTOR:,.0f} W",
+        )
+    return machine.nodes if machine.nodes > 1 else most
 
 
 def place(workload: Workload, machine: Machine, count: int, group: int) -> Placed:
     """``count`` nodes in racks, in order. Nodes of one multi-node group share a rack where it holds them."""
     per_rack = nodes_per_rack(workload, machine)
-    fill = per_rack // group * group if per_rack >= group else per_rack
+    fill = per_rack // group * group if per_rack >= group and machine.nodes == 1 else per_rack
     names = node_names(machine.pool, count)
     rack_of: dict[str, str] = {}
     racks = []

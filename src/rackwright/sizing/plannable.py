@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rackwright.catalog import Catalog, EngineEntry, Machine, ModelEntry, Prices
 from rackwright.engines.registry import LAUNCHERS, loads
 from rackwright.errors import Problem, listing
-from rackwright.sizing import engine_choice
+from rackwright.sizing import engine_choice, trays
 from rackwright.sizing.devices import device_of
 from rackwright.workload import Workload
 
@@ -143,12 +143,12 @@ def _machine(
             "neither its speed nor its host's checks are known for this engine",
             "choose another machine: rackwright catalog list machine",
         )
-    if machine.nodes > 1:
+    if machine.nodes > 1 and not trays.in_domain(machine, card):
         yield Problem(
             where,
             "must be a machine of one node",
             f"{machine.id}, {machine.nodes} nodes with one link between all",
-            "a plan names every node and places ranks on it; domains over several nodes are not planned yet",
+            "a plan names every node and places ranks on it; of several only NVLink domains are planned",
             "choose a machine of one node: rackwright catalog list machine",
         )
     if machine.id not in prices.machines:

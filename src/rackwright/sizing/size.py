@@ -39,7 +39,7 @@ from rackwright.plan.deployments import (
     Weights,
 )
 from rackwright.plan.fabric import Fabric
-from rackwright.sizing import adapters, claims, constants, nodes, plannable, pricing, services
+from rackwright.sizing import adapters, claims, constants, nodes, plannable, pricing, services, trays
 from rackwright.sizing import cautions as warnings
 from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.devices import device_of
@@ -87,10 +87,8 @@ class Decided:
     @property
     def slots(self) -> int:
         """Replicas that the whole pool could hold, spares included."""
-        count, shape = len(self.placed.names), self.candidate.shape
-        if shape.pp > 1:
-            return count // shape.pp
-        return count * self.stand.replicas_per_node(self.candidate)
+        group, per_node = self.candidate.nodes_per_replica, self.stand.replicas_per_node(self.candidate)
+        return trays.slots(len(self.placed.names), self.stand.machine, group, per_node)
 
     @property
     def requests_per_replica(self) -> float:
@@ -109,7 +107,7 @@ class Decided:
     def load_s(self) -> float:
         """Seconds from the start of a replica to its first answer."""
         engine = self.stand.engine
-        share = self.candidate.shape.weights.loaded.value / self.candidate.shape.pp
+        share = self.candidate.shape.weights.loaded.value / self.candidate.nodes_per_replica
         return pod.load_seconds(share, engine.load_rate.value, engine.load_fixed.value)
 
 
@@ -232,6 +230,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     problems.extend(adapters.problems(workload, model, engine))
     card = catalog.accelerator_of(machine) if machine is not None else None
     problems.extend(claims.problems(workload, machine, card))
+    problems.extend(claims.domain_problems(workload, machine, card))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
@@ -239,7 +238,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     quantisation = workload.model.quantisation or model.default_quantisation
     return Stand(
         workload,
-        machine,
+        trays.tray_of(machine),
         catalog.accelerator_of(machine),
         model,
         engine,
@@ -361,7 +360,7 @@ def _model_problems(workload: Workload, model: ModelEntry) -> list[Problem]:
 def _decide(stand: Stand, catalog: Catalog) -> Decided:
     workload, asked = stand.workload, demand(stand.workload)
     chosen = choose(stand, asked)
-    if workload.site.target == "hosts" and chosen.candidate.shape.pp > 1:
+    if workload.site.target == "hosts" and chosen.candidate.nodes_per_replica > 1:
         raise InputErrors(
             Problem(
                 "site.target",
@@ -461,7 +460,7 @@ def _deployment(decided: Decided) -> Deployment:
     problems = list(registry.flag_problems(engine.id, engine.version, roles, "overrides.engine_flags"))
     if problems:
         raise InputErrors(problems)
-    gpus_per_pod = shape.tp * shape.dp
+    gpus_per_pod = shape.gpus // candidate.nodes_per_replica
     weights_gib = candidate.memory.weights * gpus_per_pod
     slo = workload.slo
     return Deployment(
@@ -524,10 +523,11 @@ def _resources(decided: Decided, weights_gib: float, adapters_gib: int) -> PodRe
 
 
 def _pod_resources(decided: Decided, weights_gib: float) -> PodResources:
-    stand, shape = decided.stand, decided.candidate.shape
+    stand, candidate = decided.stand, decided.candidate
+    gpus = candidate.shape.gpus // candidate.nodes_per_replica
     threads, unit = int(stand.machine.threads.value), stand.unit
     if unit is None or unit.resource is None:
-        return pod.resources(shape.tp * shape.dp, stand.gpus, threads, weights_gib)
+        return pod.resources(gpus, stand.gpus, threads, weights_gib)
     part = pod.resources(1, unit.places / unit.share, threads, weights_gib)
     tenancy = stand.workload.tenancy
     if tenancy is not None and tenancy.mode == "mps":
@@ -549,6 +549,7 @@ def _serve(decided: Decided) -> Serve:
         port=stand.engine.port,
         tp=candidate.shape.tp,
         pp=candidate.shape.pp,
+        nodes=candidate.nodes_per_replica,
         dp=candidate.shape.dp,
         context=int(stand.workload.model.context),
         max_num_seqs=candidate.max_num_seqs,

@@ -197,7 +197,8 @@ def rdma_missing(s: Sized) -> Finding | None:
     severity: Severity = "warn" if s.workload.users.dau >= RDMA_USERS else "info"
     return (
         severity,
-        f"{s.chosen.nodes:,} serving nodes have no RDMA fabric: every replica stays inside a node, and "
+        f"{s.chosen.nodes:,} serving nodes have no RDMA fabric: every replica stays inside a "
+        f"{'node' if s.stand.machine.nodes == 1 else 'rack'}, and "
         "neither a KV cache across nodes nor a split of prefill and decode can be added later without one.",
         "plan",
         GUIDE + ": 400G InfiniBand or RoCE from 100,000 daily users, 8 nodes",
