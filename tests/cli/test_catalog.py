@@ -105,7 +105,10 @@ def test_without_an_output_the_entry_is_printed(tmp_path: Path, rackwright: Run)
     ("change", "expected"),
     [
         (("pro6000-2", "mi300x-8"), "must have accelerators that plans for vllm know · found mi300x-8 with"),
-        (("pro6000-2", "gb200-nvl72"), "must be a machine of one node unless devices.model is dra · found gb200-nvl72, 18 nodes"),
+        (
+            ("pro6000-2", "gb200-nvl72"),
+            "must be a machine of one node unless devices.model is dra · found gb200-nvl72, 18 nodes",
+        ),
         (
             ("pro6000-2", "rtx4090-1"),
             "must have a price in the price list of this site (cn) · found rtx4090",
