@@ -17,7 +17,7 @@ from tools.engine.build import have, printed
 from tools.engine.env import environment, usable
 from tools.engine.families import CLI, PULUMI_KUBERNETES
 from tools.engine.stack import Stack
-from tools.lab import groups, project
+from tools.lab import claims, groups, project
 from tools.lab.lab import Lab
 
 STACK = "lab"
@@ -43,10 +43,20 @@ def apply(lab: Lab, path: Path, say: Say, result: Say) -> int:
     code = _up(stack, say)
     if code:
         return code
+    _play_driver(lab, plan)
     ready = _settled(lab, plan)
     for line in standing(plan, lab.api().items(_pods(plan)), lab.api().items("/api/v1/nodes")):
         result(line)
     return 0 if ready else 1
+
+
+def _play_driver(lab: Lab, plan: Plan) -> None:
+    """What the DRA driver does once it sees a compute domain."""
+    namespace = plan.platform.namespace if plan.platform else ""
+    path = f"{claims.API}/namespaces/{namespace}/resourceclaimtemplates"
+    for template in claims.channels(plan):
+        if not lab.api().exists(f"{path}/{template['metadata']['name']}"):
+            lab.api().create(path, template)
 
 
 def engine() -> str:

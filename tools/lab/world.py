@@ -11,6 +11,7 @@ from rackwright.errors import CannotRun, Problem
 from rackwright.plan import Node, Operator, Plan, Pool
 from stacks.operators import KNOWN
 from tools.engine.families import LWS_FAMILY
+from tools.lab import claims
 from tools.lab.api import Api
 
 RAIL_PREFIX = "nvidia.com"
@@ -33,6 +34,12 @@ def create(api: Api, plan: Plan) -> list[str]:
     nodes += [general(number) for number in range(1, GENERAL_NODES + 1)]
     for content in nodes:
         api.create("/api/v1/nodes", content)
+    for found in claims.classes(plan):
+        api.create(f"{claims.API}/deviceclasses", found)
+    for pool in plan.pools:
+        for node in pool.nodes:
+            for published in claims.slices(plan, pool, node):
+                api.create(f"{claims.API}/resourceslices", published)
     for operator in plan.platform.operators if plan.platform else ():
         path = f"/apis/apps/v1/namespaces/{operator.namespace}/deployments"
         api.create(path, controller(operator, RUNNING.get(operator.name, operator.version)))
@@ -119,6 +126,7 @@ def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
                 "nvidia.com/gpu.present": "true",
                 "nvidia.com/gpu.count": str(pool.gpus_per_node),
                 "nvidia.com/gpu.product": pool.accelerator,
+                **claims.clique(plan, node),
             },
         },
         "status": {"capacity": capacity, "allocatable": capacity},
