@@ -12,7 +12,7 @@ from tools.rack.machine_plans import machine_plan
 
 MACHINES = ("mi300x-8", "atlas-800i-a2", "mac-studio-m3-ultra-512", "mlu370-x8-8", "mtt-s5000-8")
 """Of the catalog, with accelerators of other vendors than NVIDIA."""
-NAMES = ("roce-100k", "h200-10k", "dev-1k", "infiniband")
+NAMES = ("roce-100k", "h200-10k", "dev-1k", "infiniband", "tenants", "nvl72")
 
 
 @cache

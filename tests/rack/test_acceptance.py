@@ -86,6 +86,23 @@ def test_faults_of_an_infiniband_fabric() -> None:
             check(ib, specs)
 
 
+def test_a_rack_of_trays_with_faults() -> None:
+    """All 18 trays: the domain is judged over the whole rack."""
+    require_rack()
+    with Rack.temporary(plan("nvl72"), nodes=18) as rack:
+        trays = Bench(rack)
+        for specs in trays.rounds(["tray-outside-domain", "imex-failed"]):
+            check(trays, specs)
+
+
+def test_divided_cards_with_faults() -> None:
+    require_rack()
+    with Rack.temporary(plan("tenants"), nodes=2) as rack:
+        tenants = Bench(rack)
+        for specs in tenants.rounds(["mig-instance-gone", "ecc-pending"]):
+            check(tenants, specs)
+
+
 def test_a_workstation_with_faults() -> None:
     require_rack()
     with Rack.temporary(plan("dev-1k")) as rack:

@@ -38,9 +38,9 @@ def test_every_find_is_a_check_of_the_right_scope() -> None:
 def test_every_host_check_has_a_fault_that_it_must_find() -> None:
     found = {find.check for fault in FAULTS.values() for find in fault.finds}
     # No plan here asks for a cuDNN on the host: it comes with the engine's image.
-    # No product of the catalog's machines retires pages, no machine spans an NVLink domain.
+    # No product of the catalog's machines retires pages.
     # No plan here runs engines without pods, whose /dev/shm is the host's.
-    known = {"gpu-cudnn", "gpu-retired", "nvlink-domain", "nvlink-imex", "os-shm"}
+    known = {"gpu-cudnn", "gpu-retired", "os-shm"}
     missing = {c.id for c in registry.load().values() if c.tier == 0} - found - known
     assert missing == set()
 

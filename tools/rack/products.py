@@ -122,6 +122,21 @@ _H100 = GpuProduct(
     }
 )
 
+_GB200 = GpuProduct(
+    **{
+        **_H200.__dict__,
+        "name": "NVIDIA GB200",
+        "chip": "GB100 [GB200]",
+        "architecture": "Blackwell",
+        "pci_id": "10de:2941",
+        "memory_mib": 189471,
+        "power_w": 1200.0,
+        "idle_w": 150.0,
+        "graphics_mhz": 2062,
+        "compute_cap": "10.0",
+    }
+)
+
 GPU_PRODUCTS: dict[str, GpuProduct] = {
-    p.name: p for p in (_H200, _H100, _PRO_6000_SERVER, _PRO_6000_WORKSTATION, _PRO_6000_MAX_Q)
+    p.name: p for p in (_H200, _H100, _GB200, _PRO_6000_SERVER, _PRO_6000_WORKSTATION, _PRO_6000_MAX_Q)
 }

@@ -21,6 +21,8 @@ from tools.rack.settings import Settings, settings
 
 Load = Literal["idle", "full"]
 T = TypeVar("T")
+NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
+"""What a host reports whose NVLink ends at it."""
 
 
 def planned(value: Any, default: T) -> T:
@@ -65,6 +67,8 @@ class Gpu:
     mig_current: bool | None = False
     mig_pending: bool | None = False
     mig_devices: tuple[str, ...] = ()
+    fabric_cluster: str = NO_CLUSTER
+    fabric_clique: int = 0
     uncorrected_volatile: int = 0
     uncorrected_aggregate: int = 0
     corrected_aggregate: int = 0
@@ -398,6 +402,7 @@ def build_host(
     taken = {p.pci_address for p in state.ports}
     if vendor == "nvidia":
         state.gpus = [_gpu(i, expected, load, rng, taken) for i in range(expected.gpu.count)]
+        _join(state, expected)
     else:
         free = [a for a in (f"0000:{b}:00.0" for b in (*_HGX_GPUS, *_SPARE_BUSES)) if a not in taken]
         state.devices = accelerators(expected, load, rng, free)
@@ -567,10 +572,20 @@ def _system(pool: Pool, expected: HostExpectation) -> System:
     )
 
 
+def _join(state: HostState, expected: HostExpectation) -> None:
+    """Trays of a rack register in its NVLink domain; a single host's switches know no cluster."""
+    if planned(expected.nvlink.domain_gpus, 0):
+        for gpu in state.gpus:
+            gpu.fabric_cluster, gpu.fabric_clique = str(uuid.uuid5(uuid.NAMESPACE_DNS, state.rack)), 1
+
+
 def _services(expected: HostExpectation) -> dict[str, str]:
     services = {"nvidia-persistenced": "active", "chronyd": "active", "chrony": "active", "sshd": "active"}
     if planned(expected.nvlink.fabric_manager, False):
         services["nvidia-fabricmanager"] = "active"
+    imex = planned(expected.nvlink.imex, "")
+    if imex:
+        services["nvidia-imex"] = "active" if imex == "always" else "inactive"
     return services
 
 

@@ -383,8 +383,8 @@ def _fabric(gpu: Gpu) -> list[Item]:
     return [
         ("state", gpu.fabric_state),
         ("status", gpu.fabric_status),
-        ("cliqueId", "0" if known else "N/A"),
-        ("clusterUuid", "00000000-0000-0000-0000-000000000000" if known else "N/A"),
+        ("cliqueId", str(gpu.fabric_clique) if known else "N/A"),
+        ("clusterUuid", gpu.fabric_cluster if known else "N/A"),
         ("health", _all("N/A", *health)),
     ]
 

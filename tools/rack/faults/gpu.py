@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tools.rack.faults.base import GPU, Args, fault, one_gpu
-from tools.rack.state import HostState, Process, ToolFault
+from tools.rack.state import NO_CLUSTER, HostState, Process, ToolFault
 
 
 def _bus(address: str) -> str:
@@ -142,8 +142,39 @@ def persistenced_dead(state: HostState, rng: random.Random, args: Args) -> None:
     "mig-on", "gpu", "gpu-mig", touches="mig", applies=lambda s: s.gpus[0].mig_current is not None, args=GPU
 )
 def mig_on(state: HostState, rng: random.Random, args: Args) -> None:
-    """MIG will be on after the next reset; somebody asked for it."""
-    one_gpu(state, rng, args).mig_pending = True
+    """MIG will be switched after the next reset, on where the plan has it off; somebody asked for it."""
+    gpu = one_gpu(state, rng, args)
+    gpu.mig_pending = not gpu.mig_current
+
+
+@fault("mig-instance-gone", "gpu", "gpu-mig", touches="mig", applies=lambda s: bool(divided(s)), args=GPU)
+def mig_instance_gone(state: HostState, rng: random.Random, args: Args) -> None:
+    """One GPU lost an instance of the planned division; pods of that profile find one slice fewer."""
+    gpu = one_gpu(state, rng, args)
+    gpu.mig_devices = gpu.mig_devices[1:]
+
+
+def divided(state: HostState) -> tuple[str, ...]:
+    return state.gpus[0].mig_devices if state.gpus else ()
+
+
+@fault(
+    "tray-outside-domain",
+    "nvlink",
+    "nvlink-domain@rack",
+    touches="domain",
+    applies=lambda s: bool(s.gpus) and s.gpus[0].fabric_cluster != NO_CLUSTER,
+)
+def tray_outside_domain(state: HostState, rng: random.Random, args: Args) -> None:
+    """A tray registered in another NVLink clique than the rest of its rack."""
+    for gpu in state.gpus:
+        gpu.fabric_clique += 1
+
+
+@fault("imex-failed", "nvlink", "nvlink-imex", touches="imex", applies=lambda s: "nvidia-imex" in s.services)
+def imex_failed(state: HostState, rng: random.Random, args: Args) -> None:
+    """The memory-exchange daemon of a tray failed."""
+    state.services["nvidia-imex"] = "failed"
 
 
 @fault("mps-running", "gpu", "gpu-mps", touches="mps")
