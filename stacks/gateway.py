@@ -228,6 +228,7 @@ def _picker_pod(model: Model, route: Route) -> core.PodSpecArgs:
         service_account_name=route.picker_service,
         enable_service_links=False,
         priority_class_name=model.priority_class,
+        image_pull_secrets=model.pull_secrets,
         termination_grace_period_seconds=130,
         security_context=core.PodSecurityContextArgs(
             run_as_non_root=True,

@@ -16,6 +16,7 @@ from rackwright import placement
 from rackwright.engines.launcher import Traits
 from rackwright.engines.registry import LAUNCHERS
 from rackwright.errors import InputErrors, Problem
+from rackwright.images import mirrored
 from rackwright.plan import (
     Deployment,
     Fabric,
@@ -175,6 +176,26 @@ class Model:
     @property
     def observability(self) -> Observability | None:
         return self.plan.observability
+
+    def repository(self, name: str) -> str:
+        """Where images of the repository ``name`` come from on this site."""
+        registry = self.platform.registry
+        return mirrored(name, registry.mirror if registry is not None else None)
+
+    @property
+    def pull_secret(self) -> str | None:
+        """Name of the Secret by which the site's registry is read; in each namespace that pulls."""
+        registry = self.platform.registry
+        return registry.pull_secret if registry is not None else None
+
+    @property
+    def pull_secrets(self) -> list[k8s.core.v1.LocalObjectReferenceArgs] | None:
+        name = self.pull_secret
+        return [k8s.core.v1.LocalObjectReferenceArgs(name=name)] if name is not None else None
+
+    def pulled_with(self, key: str) -> dict[str, list[str]]:
+        """The same for an operator's policy, which lists names."""
+        return {key: [self.pull_secret]} if self.pull_secret is not None else {}
 
     @property
     def priority_class(self) -> str:

@@ -189,10 +189,11 @@ def _driver(model: Model) -> dict[str, Any]:
         return {"enabled": False}
     return {
         "enabled": True,
-        "repository": "nvcr.io/nvidia",
+        "repository": model.repository("nvcr.io/nvidia"),
         "image": "driver",
         "version": platform.driver_version,
         "kernelModuleType": platform.kernel_module,
+        **model.pulled_with("imagePullSecrets"),
         "useNvidiaDriverCRD": False,
         "rdma": {"enabled": model.plan.fabric is not None, "useHostMofed": model.plan.fabric is not None},
         "upgradePolicy": {"autoUpgrade": False},
@@ -228,8 +229,9 @@ def _nic_cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulum
         metadata=model.metadata("nic-cluster-policy", "platform"),
         spec={
             "global": {
-                "repository": "nvcr.io/nvidia/mellanox",
+                "repository": model.repository("nvcr.io/nvidia/mellanox"),
                 "version": f"network-operator-{operator.version}",
+                **model.pulled_with("imagePullSecrets"),
             },
             "nvIpam": {"image": "nvidia-k8s-ipam", "enableWebhook": False},
             "secondaryNetwork": {"cniPlugins": {"image": "plugins"}, "multus": {"image": "multus-cni"}},

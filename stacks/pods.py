@@ -69,6 +69,7 @@ def engine_template(model: Model, served: Served, role: str) -> core.PodTemplate
             tolerations=[_toleration(taint) for taint in served.pool.taints],
             affinity=_group_affinity(served),
             resource_claims=device_claims.of_pod(served),
+            image_pull_secrets=model.pull_secrets,
             topology_spread_constraints=_spread(served),
             security_context=core.PodSecurityContextArgs(
                 seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")

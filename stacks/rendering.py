@@ -53,11 +53,15 @@ class Rendered:
     def secrets(self) -> tuple[str, ...]:
         """Secrets that the objects refer to, ``namespace/name``: whoever holds them makes them."""
         names = {
-            f"{manifest.namespace}/{name}"
+            f"{manifest.namespace or OPERATORS}/{name}"
             for manifest in self.manifests
             for name in _secret_names(manifest.content)
         }
         return tuple(sorted(names))
+
+
+OPERATORS = "<its operator's namespace>"
+"""Where a policy that belongs to no namespace looks for its Secrets."""
 
 
 def manifests_of(plan: Plan, environment: Environment | None = None) -> tuple[Manifest, ...]:
@@ -196,6 +200,9 @@ def _secret_names(value: Any) -> Iterator[str]:
         for key, item in value.items():
             if key == "secretKeyRef":
                 yield f"{item['name']} (key {item['key']})"
+            elif key == "imagePullSecrets":
+                names = (each if isinstance(each, str) else each["name"] for each in item)
+                yield from (f"{name} (a registry's login)" for name in names)
             elif key == "certificateRefs":
                 yield from (f"{reference['name']} (a TLS certificate)" for reference in item)
             else:

@@ -100,6 +100,7 @@ def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:
     objects = list(contents)
     findings = [finding for content in objects for rule in OBJECT_RULES for finding in rule(content)]
     findings += [f for c in objects for pod in pods(c) for rule in POD_RULES for f in rule(pod)]
+    findings += list(_from_the_mirror(plan, objects))
     findings += list(_unprotected(objects))
     findings += list(_schedulable(plan, objects))
     findings += [_error(rule, problem) for rule, problem in claim_problems(plan, objects)]
@@ -110,6 +111,41 @@ def check(plan: Plan, contents: Iterable[Object]) -> list[Finding]:
 
 def _error(rule: str, problem: Problem) -> Finding:
     return Finding(rule, "error", problem)
+
+
+def _from_the_mirror(plan: Plan, objects: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    """On a site without the internet an image from anywhere else is never there."""
+    registry = plan.platform.registry if plan.platform is not None else None
+    if registry is None:
+        return
+    for content in objects:
+        named = [(f"{where}.image", c.get("image")) for p in pods(content) for where, c in p.containers]
+        named += list(_repositories(content.get("spec"), f"{identity(content)} spec"))
+        for where, image in named:
+            if not str(image).startswith(f"{registry.mirror}/"):
+                yield _error(
+                    "image-from-mirror",
+                    Problem(
+                        where,
+                        f"must come from the site's registry ({registry.mirror})",
+                        str(image),
+                        "hosts without the internet cannot pull it",
+                        "size the plan again: every image is written with the mirror's name",
+                    ),
+                )
+
+
+def _repositories(node: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Fields named ``repository`` of an operator's policy."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key == "repository":
+                yield f"{where}.{key}", value
+            else:
+                yield from _repositories(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _repositories(value, f"{where}[{index}]")
 
 
 def image_by_digest(pod: Pod) -> Iterator[Finding]:

@@ -179,9 +179,20 @@ class RackRating(Input):
     max_nodes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
 
 
+class Registry(Input):
+    """What a site without the internet pulls from: every image comes from ``mirror``, which keeps the maker's
+    registry as the first part of the path. ``pull_secret``: the Secret by which pods may read it."""
+
+    mirror: Annotated[
+        str,
+        StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*$"),
+    ]
+    pull_secret: Name | None = None
+
+
 class Site(Input):
     """Where it stands. ``prices``: a price list by name, instead of the country's. ``region``: one of the
-    list's, for its tariff and its facility's overhead."""
+    list's, for its tariff and its facility's overhead. ``registry``: of a site without the internet."""
 
     name: Name = "dc1"
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] = "CN"
@@ -194,6 +205,15 @@ class Site(Input):
     storage_class: StorageClass = "weights"
     model_dir: Directory = "/var/lib/models"
     domain: Domain = "llm.internal"
+    registry: Registry | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A field younger than the first workloads is left out where it says nothing: digests stay."""
+        data: dict[str, Any] = handler(self)
+        if self.registry is None:
+            data.pop("registry", None)
+        return data
 
 
 class Budget(Input):

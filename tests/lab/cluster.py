@@ -159,8 +159,8 @@ class Cluster:
         return true()
 
 
-def raise_cluster(directory: Path) -> Cluster:
-    plan = load_plan(PLAN_FILE)
+def raise_cluster(directory: Path, file: Path = PLAN_FILE) -> Cluster:
+    plan = load_plan(file)
     lab = Lab(directory / "lab")
     lab.raise_up(plan)
     copy = directory / "plan.yaml"

@@ -27,6 +27,13 @@ class Operator(Section):
     digest: str | None = None
 
 
+class Mirror(Section):
+    """Where every image comes from on a site without the internet, and the Secret by which pods read it."""
+
+    mirror: str
+    pull_secret: str | None = None
+
+
 class Platform(Section):
     """``driver_version`` is the pinned driver; ``driver_owner`` decides who installs it, and one only."""
 
@@ -37,6 +44,7 @@ class Platform(Section):
     device_model: Literal["device-plugin", "dra"] = "device-plugin"
     mig_strategy: Literal["none", "single", "mixed"]
     operators: tuple[Operator, ...]
+    registry: Mirror | None = None
 
     def operator(self, name: str) -> Operator | None:
         return next((o for o in self.operators if o.name == name), None)

@@ -9,6 +9,7 @@ import ipaddress
 
 from rackwright.catalog import Accelerator, Machine
 from rackwright.engines.registry import LAUNCHERS
+from rackwright.images import DOCKER_HUB, host_of
 from rackwright.plan.base import NotApplicable
 from rackwright.plan.expectations import (
     GpuExpectation,
@@ -355,12 +356,9 @@ def _is_address(name: str) -> bool:
 
 
 def registry_of(image: str) -> str:
-    """The server an image is fetched from, by the rule of the reference grammar (distribution/reference):
-    the first part, where it holds a dot or a port or is ``localhost``; else Docker Hub's."""
-    first, slash, _ = image.partition("/")
-    if slash and (first == "localhost" or "." in first or ":" in first):
-        return _DOCKER_HUB if first == "docker.io" else first.partition(":")[0]
-    return _DOCKER_HUB
+    """The server that an image is fetched from, as a name to resolve."""
+    host = host_of(image)
+    return _DOCKER_HUB if host == DOCKER_HUB else host.partition(":")[0]
 
 
 def _holds(workload: Workload, accelerator: Accelerator) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from rackwright.catalog import Accelerator, Catalog, Machine, Quantisation
 from rackwright.engines import monitoring
 from rackwright.engines.registry import LAUNCHERS
 from rackwright.fabric import addressing, infiniband, nccl, qos, switching
+from rackwright.images import mirrored
 from rackwright.plan.fabric import Fabric
-from rackwright.plan.platform import Operator, Platform
+from rackwright.plan.platform import Mirror, Operator, Platform
 from rackwright.plan.services import Observability, Route, Rule, Scaling, WeightVolume
 from rackwright.sizing.devices import device_of
 from rackwright.workload import FabricChoice, Workload
@@ -67,6 +68,11 @@ def fabric(workload: Workload, machine: Machine, catalog: Catalog, nodes: int) -
     )
 
 
+def mirror_of(workload: Workload) -> str | None:
+    """The registry that every image comes from; None where each comes from its maker's."""
+    return workload.site.registry.mirror if workload.site.registry is not None else None
+
+
 def volume(
     workload: Workload, deployment: str, weights: Quantisation, adapters_bytes: int = 0
 ) -> WeightVolume:
@@ -90,7 +96,7 @@ def route(workload: Workload, catalog: Catalog, deployment: str, total_cutoff_ms
         pool=deployment,
         picker_service=f"{deployment}-picker",
         picker_port=PICKER_PORT,
-        picker_image=catalog.platforms["kubernetes"].picker_image,
+        picker_image=mirrored(catalog.platforms["kubernetes"].picker_image, mirror_of(workload)),
         request_timeout=f"{math.ceil(total_cutoff_ms / 1000)}s",
     )
 
@@ -195,4 +201,6 @@ def platform(workload: Workload, catalog: Catalog, accelerator: Accelerator, *, 
         kernel_module="open",
         mig_strategy="none",
         operators=operators if cluster else (),
+        registry=workload.site.registry
+        and Mirror(mirror=workload.site.registry.mirror, pull_secret=workload.site.registry.pull_secret),
     )

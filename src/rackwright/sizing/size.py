@@ -14,6 +14,7 @@ from rackwright.engines.adapters import with_adapters
 from rackwright.engines.launcher import GpuMemory, Launcher, Serve
 from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
 from rackwright.fabric import addressing
+from rackwright.images import mirrored
 from rackwright.plan import (
     Caution,
     Cost,
@@ -483,7 +484,7 @@ def _deployment(decided: Decided) -> Deployment:
         engine=Engine(
             name=stand.engine.id,
             version=stand.engine.version,
-            image=f"{stand.engine.repository}@{_digest(decided)}",
+            image=f"{_repository(decided)}@{_digest(decided)}",
             image_verified=_digest(decided) != PLACEHOLDER and stand.engine.digest_verified,
             port=stand.engine.port,
             roles=roles,
@@ -534,6 +535,10 @@ def _pod_resources(decided: Decided, weights_gib: float) -> PodResources:
         # The device plugin mounts the MPS server's /dev/shm; one of the pod's own would hide it.
         part = part.model_copy(update={"memory_gib": part.memory_gib - part.shm_gib, "shm_gib": 0})
     return part.model_copy(update={"resource": unit.resource})
+
+
+def _repository(decided: Decided) -> str:
+    return mirrored(decided.stand.engine.repository, services.mirror_of(decided.stand.workload))
 
 
 def _digest(decided: Decided) -> str:
@@ -662,7 +667,7 @@ def _expectation(decided: Decided, driver: str, adapters_bytes: int) -> HostExpe
         fabric=decided.fabric,
         driver=driver,
         engine=decided.stand.engine.id,
-        image=decided.stand.engine.repository,
+        image=_repository(decided),
         weight_bytes=round(decided.candidate.shape.weights.disk.value * 1e9) + adapters_bytes,
         power_factor=nodes.POWER_FACTOR,
     )
