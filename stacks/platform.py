@@ -214,7 +214,9 @@ def _service_monitor(model: Model) -> dict[str, Any]:
 
 def _pool_tolerations(model: Model) -> list[dict[str, str]]:
     """Agents run on every node of the plan whatever its taints are."""
-    keys = dict.fromkeys((t.key, t.effect) for pool in model.plan.pools for t in pool.taints)
+    gates = [made.gate for made in model.plan.provisioning or () if made.gate]
+    taints = [*(t for pool in model.plan.pools for t in pool.taints), *gates]
+    keys = dict.fromkeys((t.key, t.effect) for t in taints)
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in keys]
 
 

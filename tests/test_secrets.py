@@ -49,3 +49,15 @@ def test_names_are_judged_by_where_they_stand() -> None:
     assert is_secret_variable("TLS_KEY")
     assert not is_secret("price_per_token")
     assert is_secret("registry-password")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("redfish://root:calvin@10.1.0.1/redfish", "redfish://a value that is not shown@10.1.0.1/redfish"),
+        ("postgres://$(USER):$(PASSWORD)@db/x", "postgres://$(USER):$(PASSWORD)@db/x"),
+        ("https://host:8443/a@b", "https://host:8443/a@b"),
+    ],
+)
+def test_a_password_in_an_address_is_hidden(text: str, shown: str) -> None:
+    assert masked(text) == shown

@@ -22,6 +22,7 @@ _FLAG_OF_SECRET = re.compile(
 _CREDENTIAL = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|nvapi-[\w-]{16,})"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|(?<=://)[^\s/@:$]+:[^\s/@$]+(?=@)"
 )
 _REFERENCE = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]\w*\}?|[\"']\$\{?[A-Za-z_]\w*\}?[\"']")
 
@@ -42,7 +43,8 @@ def is_secret_key(key: str) -> bool:
 
 
 def holds_credential(text: str) -> bool:
-    """Whether a secret stands in ``text``, by its own form: keys of model hubs, APIs and clouds."""
+    """Whether a secret stands in ``text``, by its own form: keys of model hubs, APIs and clouds,
+    user and password of an address."""
     return bool(_CREDENTIAL.search(text))
 
 

@@ -397,6 +397,71 @@ class Devices(Input):
     kubernetes: Annotated[str, StringConstraints(pattern=r"^1\.[1-9][0-9]$")]
 
 
+def _without_password(url: str) -> str:
+    if "@" in url:
+        raise ValueError("must hold no user and no password; they stand in the Secret that credentials names")
+    return url
+
+
+Bmc = Annotated[
+    str,
+    AfterValidator(_without_password),
+    StringConstraints(pattern=r"^[a-z0-9]+(-[a-z]+)?(\+https?)?://[A-Za-z0-9.:\[\]/@_-]{1,200}$"),
+]
+Mac = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
+Hint = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/-]{1,100}$")]
+
+
+class RootDevice(Input):
+    """What the disk for the system must be; all that is given must hold. ``min_gb``: its least size."""
+
+    device: Hint | None = None
+    model: Hint | None = None
+    serial: Hint | None = None
+    wwn: Hint | None = None
+    min_gb: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> RootDevice:
+        if self == RootDevice.model_construct():
+            raise ValueError("must say something of the disk")
+        return self
+
+
+class BareHost(Input):
+    """One machine: its controller's address, such as redfish-virtualmedia://10.1.0.11/redfish/v1/Systems/1,
+    and the MAC that it boots from. ``credentials``: its Secret, where it is not everybody's."""
+
+    bmc: Bmc
+    mac: Mac
+    credentials: Domain | None = None
+    root: RootDevice | None = None
+
+
+class Provisioning(Input):
+    """How the nodes of the pool are made; left out, they exist already.
+
+    ``by``: a provisioner of the catalog. ``instance``: one that it sells. ``tier``: hot, nodes stand; cold,
+    nodes are made when pods wait. ``rdma``: the instance's RDMA cards too. ``image_driver``: whether the
+    nodes' image brings the GPU driver. ``inputs``: what the provisioner asks. ``hosts``: the machines, in the
+    order of the plan's nodes. ``credentials``: Secret with username and password of their controllers;
+    ``root``: their system's disk; ``verify_bmc``: whether the controllers' certificates are verified.
+    ``gate``: whether nodes start with a taint that goes once preflight has passed.
+    """
+
+    by: CatalogId
+    instance: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9._]{0,79}$")] | None = None
+    tier: Literal["hot", "cold"] = "hot"
+    rdma: bool = False
+    image_driver: bool
+    inputs: dict[str, str] = Field(default_factory=dict)
+    hosts: tuple[BareHost, ...] = ()
+    credentials: Domain | None = None
+    root: RootDevice | None = None
+    verify_bmc: bool = True
+    gate: bool = True
+
+
 class Service(Input):
     """Another model for other users on the same site and cluster, on machines of its own.
 
@@ -433,6 +498,7 @@ class Workload(Input):
     overrides: Overrides = Overrides()
     tenancy: Tenancy | None = None
     devices: Devices | None = None
+    provisioning: Provisioning | None = None
     also: tuple[Service, ...] = ()
 
     @model_validator(mode="after")
@@ -468,6 +534,8 @@ class Workload(Input):
             del data["tenancy"]
         if self.devices is None:
             del data["devices"]
+        if self.provisioning is None:
+            del data["provisioning"]
         for service in (data, *data.get("also", ())):
             if service["model"]["adapters"] is None:
                 del service["model"]["adapters"]

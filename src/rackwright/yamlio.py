@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from rackwright import yaml_events
 from rackwright.errors import CannotRun, InputErrors, Problem, nearest
+from rackwright.secrets import masked
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -244,7 +245,8 @@ def _problems(
 
 def _rule(model: type[BaseModel], path: Path_, item: Any) -> tuple[str, str]:
     """What must hold, and what was found."""
-    value = quoted(item.get("input"))
+    given = item.get("input")
+    value = quoted(masked(given) if isinstance(given, str) else given)
     rule = str(item["msg"]).removeprefix("Value error, ")
     match item["type"]:
         case "extra_forbidden":

@@ -47,7 +47,7 @@ def broken(tmp_path: Path, text: str) -> str:
 def test_an_entry_of_unknown_kind(tmp_path: Path) -> None:
     message = broken(tmp_path, "id: x\nkind: acelerator\nname: X\n")
     kinds = "accelerator, cabinet, calibration, engine, machine, model, partitioning, platform, prices, "
-    kinds += "scenario, switch"
+    kinds += "provisioner, scenario, switch"
     assert f'must have a kind of {kinds} (did you mean "accelerator"?) · found "acelerator"' in message
 
 

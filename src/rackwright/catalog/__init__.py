@@ -41,6 +41,7 @@ from rackwright.catalog.entries import (
     SwitchEntry,
 )
 from rackwright.catalog.partitioning_entries import MigProfile, Partitioning
+from rackwright.catalog.provisioner_entries import Provisioner
 from rackwright.catalog.reading import broken, entries, texts
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.yamlio import printable, quoted
@@ -64,6 +65,7 @@ __all__ = [
     "Partitioning",
     "PlatformEntry",
     "Prices",
+    "Provisioner",
     "Quantisation",
     "ScenarioEntry",
     "SwitchEntry",
@@ -102,6 +104,7 @@ class Catalog:
     texts: Mapping[str, str]
     calibrations: Mapping[str, CalibrationEntry] = dataclasses.field(default_factory=dict)
     partitionings: Mapping[str, Partitioning] = dataclasses.field(default_factory=dict)
+    provisioners: Mapping[str, Provisioner] = dataclasses.field(default_factory=dict)
 
     def accelerator(self, name: str) -> Accelerator:
         return _pick(self.accelerators, name, "hardware.accelerator", "accelerator")
@@ -146,6 +149,7 @@ class Catalog:
             "switch": self.switches,
             "calibration": self.calibrations,
             "partitioning": self.partitionings,
+            "provisioner": self.provisioners,
         }
 
     def digest_of(self, *ids: str, estimator: str = "") -> str:
@@ -311,6 +315,7 @@ def read_catalog(root: Traversable | Path, *own: Path) -> Catalog:
         texts=said,
         calibrations=_typed(found, CalibrationEntry),
         partitionings=_typed(found, Partitioning),
+        provisioners=_typed(found, Provisioner),
     )
     problems = [*_dangling(catalog, where), *_ambiguous(catalog, where)]
     if problems:
@@ -347,6 +352,15 @@ def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
                 f"must name an accelerator of the catalog{near}",
                 quoted(partitioning.accelerator),
             )
+    for provisioner in catalog.provisioners.values():
+        for name, instance in provisioner.instances.items():
+            if instance.accelerator not in catalog.accelerators:
+                near = nearest(instance.accelerator, catalog.accelerators)
+                yield broken(
+                    f"{where[provisioner.id]} instances.{name}.accelerator",
+                    f"must name an accelerator of the catalog{near}",
+                    quoted(instance.accelerator),
+                )
     for calibration in catalog.calibrations.values():
         known_in: tuple[tuple[str, str, Mapping[str, Entry]], ...] = (
             ("hardware", calibration.hardware, catalog.accelerators),

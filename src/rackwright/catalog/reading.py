@@ -35,6 +35,7 @@ from rackwright.catalog.entries import (
 )
 from rackwright.catalog.figures import FIRST
 from rackwright.catalog.partitioning_entries import Partitioning
+from rackwright.catalog.provisioner_entries import Provisioner
 from rackwright.errors import CannotRun, InputErrors, Problem, listing, nearest
 from rackwright.yamlio import Document, parse_yaml, printable, validated
 
@@ -50,10 +51,11 @@ KINDS: dict[str, type[Entry]] = {
     "switch": SwitchEntry,
     "calibration": CalibrationEntry,
     "partitioning": Partitioning,
+    "provisioner": Provisioner,
 }
 FOLDERS = (
     "hardware", "cabinets", "models", "engines", "prices", "platform", "scenarios", "switches",
-    "calibrations", "partitionings",
+    "calibrations", "partitionings", "provisioners",
 )  # fmt: skip
 
 LARGEST = 1 << 20

@@ -29,6 +29,7 @@ from rackwright.plan.links import link_problems
 from rackwright.plan.load import Load
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.pools import Node, Pool, Taint
+from rackwright.plan.provisioning import PoolObject, Provisioned
 from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
 from rackwright.plan.shares import Share
 from rackwright.plan.sites import Rack, Site
@@ -39,7 +40,8 @@ from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validat
 __all__ = [
     "Caution", "Claims", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation",
     "InfinibandSubnet", "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan",
-    "Platform", "Pool", "Qos", "Rack", "Rail", "Route", "Scaling", "Share", "Site", "Switching", "Taint",
+    "Platform", "Pool", "PoolObject", "Provisioned", "Qos", "Rack", "Rail", "Route", "Scaling", "Share",
+    "Site", "Switching", "Taint",
     "Tenancy", "WeightVolume", "digest_problem", "link_problems", "load_plan", "migrate", "read_plan",
     "save_plan",
 ]  # fmt: skip
@@ -65,6 +67,7 @@ class Plan(Section):
     platform: Platform | None = None
     tenancy: Tenancy | None = None
     claims: Claims | None = None
+    provisioning: tuple[Provisioned, ...] | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
     shares: tuple[Share, ...] | None = None
@@ -89,6 +92,10 @@ class Plan(Section):
 
     def pool(self, name: str) -> Pool:
         return next(p for p in self.pools if p.name == name)
+
+    def provisioned(self, pool: str) -> Provisioned | None:
+        """How the nodes of ``pool`` are made; None where they exist already."""
+        return next((p for p in self.provisioning or () if p.pool == pool), None)
 
     def deployment(self, name: str) -> Deployment:
         return next(d for d in self.deployments if d.name == name)

@@ -33,6 +33,8 @@ def link_problems(plan: Plan) -> Iterator[Problem]:
     yield from _tenancy(plan)
     yield from _claims(plan)
     yield from _fabric(plan)
+    for index, made in enumerate(plan.provisioning or ()):
+        yield from _known(f"provisioning[{index}].pool", made.pool, [p.name for p in plan.pools], "pool")
 
 
 def _problem(where: str, rule: str, found: str) -> Problem:

@@ -19,7 +19,16 @@ from rackwright.plan.cost import Cost
 from rackwright.plan.fabric import Fabric
 from rackwright.plan.services import Observability
 from rackwright.plan.shares import Share
-from rackwright.sizing import claims, explain_joint, joint_cost, search, services, tenancy, tenant_plan
+from rackwright.sizing import (
+    claims,
+    explain_joint,
+    joint_cost,
+    provisioning,
+    search,
+    services,
+    tenancy,
+    tenant_plan,
+)
 from rackwright.sizing.economics import convert
 from rackwright.sizing.joint_parts import Part, Place
 from rackwright.sizing.pricing import pricing
@@ -35,7 +44,8 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
         Infeasible: one of them does not stand, or together they cost more than the budget.
     """
     plan = _plan_of(workload, catalog)
-    return claims.claimed(plan, catalog.machine(plan.pools[0].machine)) if plan.workload.devices else plan
+    plan = claims.claimed(plan, catalog.machine(plan.pools[0].machine)) if plan.workload.devices else plan
+    return provisioning.provisioned(plan, catalog)
 
 
 def _plan_of(workload: Workload, catalog: Catalog) -> Plan:

@@ -40,7 +40,17 @@ from rackwright.plan.deployments import (
     Weights,
 )
 from rackwright.plan.fabric import Fabric
-from rackwright.sizing import adapters, claims, constants, nodes, plannable, pricing, services, trays
+from rackwright.sizing import (
+    adapters,
+    claims,
+    constants,
+    nodes,
+    plannable,
+    pricing,
+    provisioning,
+    services,
+    trays,
+)
 from rackwright.sizing import cautions as warnings
 from rackwright.sizing.cost import Costing, cost, costing
 from rackwright.sizing.devices import device_of
@@ -232,6 +242,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     card = catalog.accelerator_of(machine) if machine is not None else None
     problems.extend(claims.problems(workload, machine, card))
     problems.extend(claims.domain_problems(workload, machine, card))
+    problems.extend(provisioning.problems(workload, card, catalog))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
@@ -239,7 +250,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     quantisation = workload.model.quantisation or model.default_quantisation
     return Stand(
         workload,
-        trays.tray_of(machine),
+        provisioning.as_sold(trays.tray_of(machine), workload, catalog),
         catalog.accelerator_of(machine),
         model,
         engine,
