@@ -5,6 +5,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 
+# A test that hangs ends the run with its traceback. Not in pyproject.toml: a watchdog an item is what
+# `pytest checks` on a fleet would pay for as well.
+HANGING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+
 .PHONY: help demo test lint types imports golden docs bench lock clean engine up preview drift down
 
 help: ## this list
@@ -19,7 +23,7 @@ demo: $(STAMP) ## size, render, raise a simulated rack, run the preflight, write
 
 test: $(STAMP) ## linters, types, import contracts, then all tests
 	@$(MAKE) --no-print-directory lint types imports
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile $(HANGING)
 
 lint: $(STAMP) ## ruff: format and rules
 	$(VENV)/bin/ruff format --check -q .
