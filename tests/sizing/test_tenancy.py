@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from rackwright import sharing_files
 from rackwright.catalog import load_catalog
 from rackwright.errors import Infeasible, InputErrors
 from rackwright.plan import NotApplicable, Plan, link_problems
-from rackwright.sizing import sharing
+from rackwright.report.sizing import pages
+from rackwright.sizing import search, sharing
 from rackwright.sizing.check import check
-from rackwright.sizing.joint import plan_of
+from rackwright.sizing.joint import plan_of, units_of
 from rackwright.workload import Workload
 
 from .build import workload
@@ -253,3 +255,27 @@ def test_hosts_of_mps_run_its_daemon(mps: Plan) -> None:
     }
     assert "mps-one-fault" in {caution.id for caution in mps.cautions}
     assert check(mps, CATALOG) == []
+
+
+def test_a_page_a_service_that_meets_the_plans_figures(mig: Plan, tmp_path: Path) -> None:
+    found = pages(mig, CATALOG, tmp_path / "r.html")
+    assert [place.name for place in found] == ["r.html", "r-assist.html", "r-sort.html"]
+    for text, deployment in zip(found.values(), mig.deployments, strict=True):
+        assert f"{deployment.estimate.output_tok_s:,.0f}" in text
+
+
+def test_a_search_does_not_compare_shares_with_whole_machines() -> None:
+    with pytest.raises(InputErrors) as error:
+        search.search(tenants("mig", hardware__machine=None), CATALOG)
+    assert [problem.where for problem in error.value.problems] == ["tenancy"]
+
+
+def test_figures_that_moved_are_told_by_what_a_replica_takes(mig: Plan) -> None:
+    """A plan of other figures is compared with its slices sized again, not with whole cards."""
+    units = units_of(mig.workload, CATALOG)
+    assert [unit.resource for unit in units if unit] == [
+        "nvidia.com/mig-3g.71gb",
+        "nvidia.com/mig-1g.18gb",
+        "nvidia.com/mig-1g.18gb",
+    ]
+    assert units_of(workload(), CATALOG) == (None,)

@@ -14,6 +14,7 @@ from rackwright.sizing.estimate import Estimated, Point, estimate
 from rackwright.sizing.layout import Chosen, choose
 from rackwright.sizing.load import Demand, demand
 from rackwright.sizing.pricing import pricing
+from rackwright.sizing.sharing import Unit
 from rackwright.sizing.size import stand_of
 
 MOST_MONTHS = 72
@@ -41,13 +42,13 @@ class Curve:
     points: tuple[tuple[float, float], ...]
 
 
-def basis(plan: Plan, catalog: Catalog) -> Basis:
-    """``plan`` sized again, so that curves pass through its figures.
+def basis(plan: Plan, catalog: Catalog, unit: Unit | None = None) -> Basis:
+    """``plan`` sized again, so that curves pass through its figures; ``unit``: what its replicas take.
 
     Raises:
         InputErrors: today's catalog and program give another plan; the curves would belie its figures.
     """
-    stand, asked = stand_of(plan.workload, catalog), demand(plan.workload)
+    stand, asked = stand_of(plan.workload, catalog, unit), demand(plan.workload)
     chosen = choose(stand, asked)
     deployment = plan.deployments[0]
     now = (chosen.replicas, round(chosen.candidate.at.output_tok_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from rackwright.render import render
 from rackwright.report import plots
 from rackwright.report.charts import WIDTH
 from rackwright.report.curves import basis
-from rackwright.sizing.joint import plan_of, services_of
+from rackwright.sizing import tenancy
+from rackwright.sizing.joint import named_services, plan_of, sharing_parts
+from rackwright.sizing.sharing import Unit
 
 TEMPLATE = "report/sizing.html.j2"
 
@@ -34,17 +37,28 @@ def pages(plan: Plan, catalog: Catalog, output: Path) -> dict[Path, str]:
     Raises:
         InputErrors, CannotRun: as ``page``.
     """
-    if not plan.shares:
+    if not plan.shares and plan.tenancy is None:
         return {output: page(plan, catalog)}
     found: dict[Path, str] = {}
-    for share, alone in zip(plan.shares, services_of(plan.workload), strict=True):
-        place = output.with_stem(f"{output.stem}-{share.service}") if found else output
-        title = f"{plan.header.name}: {share.service}"
-        found[place] = render(TEMPLATE, {**view(plan_of(alone, catalog), catalog), "title": title})
+    for name, alone, unit in _services(plan, catalog):
+        place = output.with_stem(f"{output.stem}-{name}") if found else output
+        title = f"{plan.header.name}: {name}"
+        found[place] = render(TEMPLATE, {**view(alone, catalog, unit), "title": title})
     return found
 
 
-def view(plan: Plan, catalog: Catalog) -> dict[str, Any]:
+def _services(plan: Plan, catalog: Catalog) -> Iterator[tuple[str, Plan, Unit | None]]:
+    """Name and plan of each service; of those that share nodes, with its share of them."""
+    if plan.tenancy is None:
+        for name, alone in named_services(plan.workload):
+            yield name, plan_of(alone, catalog), None
+        return
+    shared = tenancy.shared(plan.workload, list(named_services(plan.workload)), catalog)
+    for part in sharing_parts(shared, catalog):
+        yield part.name, part.plan, part.unit
+
+
+def view(plan: Plan, catalog: Catalog, unit: Unit | None = None) -> dict[str, Any]:
     """Everything the template prints."""
     if plan.cost is None or plan.load is None or not plan.deployments or not plan.pools:
         raise InputErrors(
@@ -56,7 +70,7 @@ def view(plan: Plan, catalog: Catalog) -> dict[str, Any]:
                 "size the workload again: rackwright size WORKLOAD.yaml -o plan.yaml",
             )
         )
-    cost, found = plan.cost, basis(plan, catalog)
+    cost, found = plan.cost, basis(plan, catalog, unit)
     return {
         "title": plan.header.name,
         "digest": plan.digest,

@@ -169,6 +169,13 @@ def explained(found: AdapterSet | None, model: ModelEntry, tp: int) -> Iterator[
         return
     where = "deployments[0].adapters"
     yield entry(
+        f"{where}.max_rank",
+        found.max_rank,
+        "the largest rank of the set, rounded up to what the engine takes",
+        {adapter.name: adapter.rank for adapter in found.adapters},
+        "the engine's matrix: --max-lora-rank",
+    )
+    yield entry(
         f"{where}.slot_mib",
         found.slot_mib,
         "2 B × max_rank × (in + out of every linear layer, the divided side over TP) × layers",

@@ -11,9 +11,10 @@ from typing import Literal
 
 from rackwright.catalog import Accelerator, Machine
 from rackwright.errors import Problem
-from rackwright.plan import Deployment, Operator, Plan
+from rackwright.plan import Deployment, Explanation, Operator, Plan
 from rackwright.plan.claims import Claim, Claims, Domain
 from rackwright.sizing import trays
+from rackwright.sizing.explained import OWN, entry
 from rackwright.workload import Workload
 
 Api = Literal["v1", "v1beta2", "v1beta1"]
@@ -154,4 +155,28 @@ def claimed(plan: Plan, machine: Machine) -> Plan:
     platform = plan.platform.model_copy(
         update={"device_model": "dra", "operators": (*plan.platform.operators, OPERATOR)}
     )
-    return plan.model_copy(update={"claims": found, "platform": platform})
+    return plan.model_copy(
+        update={
+            "claims": found,
+            "platform": platform,
+            "explanations": (*plan.explanations, *_explained(plan, found)),
+        }
+    )
+
+
+def _explained(plan: Plan, found: Claims) -> Iterator[Explanation]:
+    yield entry(
+        "claims.api",
+        found.api,
+        "what the cluster's version serves: v1beta1 with 1.32, v1beta2 with 1.33, v1 from 1.34 on",
+        {"devices.kubernetes": found.kubernetes},
+        "Kubernetes 1.32 to 1.34: resource.k8s.io",
+    )
+    for index, claim in enumerate(found.claims):
+        yield entry(
+            f"claims.claims[{index}].count",
+            claim.count,
+            "devices of one pod",
+            {"resources.gpus": plan.deployment(claim.deployment).resources.gpus},
+            OWN,
+        )

@@ -12,7 +12,7 @@ from rackwright.catalog import Catalog
 from rackwright.errors import Problem
 from rackwright.plan import Plan
 from rackwright.sizing.estimate import Estimated, Point, estimate
-from rackwright.sizing.joint import services_of
+from rackwright.sizing.joint import services_of, units_of
 from rackwright.sizing.layout import shape_of
 from rackwright.sizing.load import demand
 from rackwright.sizing.size import stand_of
@@ -68,7 +68,8 @@ def _planned_point(plan: Plan, index: int, catalog: Catalog) -> Estimated:
     )
     asked = demand(stands)
     degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel)
-    shape = shape_of(stand_of(stands, catalog), *degrees)
+    unit = units_of(plan.workload, catalog)[index]
+    shape = shape_of(stand_of(stands, catalog, unit), *degrees)
     return estimate(shape, Point(asked.input_tokens, asked.output_tokens, deployment.estimate.concurrency))
 
 

@@ -798,11 +798,15 @@ def _cost(f: Facts) -> Iterator[Explanation]:
 
 def _expectations(f: Facts) -> Iterator[Explanation]:
     where, accelerator = f"expectations.{f.pool.name}", f.stand.accelerator
+    tenancy = f.stand.workload.tenancy
+    sharing = {"mig": "MIG on and divided as tenancy says, MPS off", "mps": "MPS on, MIG off"}.get(
+        tenancy.mode if tenancy else "", "MIG and MPS off"
+    )
     yield _entry(
         f"{where}.gpu",
         accelerator.product,
         "card data of the catalog; driver ≥ 560, CUDA ≥ 12.6, ECC and "
-        "persistence on, MIG and MPS off, hottest GPU below 85 °C",
+        f"persistence on, {sharing}, hottest GPU below 85 °C",
         {"accelerator": accelerator.id},
         CHECKLIST,
     )

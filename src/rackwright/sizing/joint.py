@@ -32,7 +32,9 @@ from rackwright.sizing import (
 from rackwright.sizing.economics import convert
 from rackwright.sizing.joint_parts import Part, Place
 from rackwright.sizing.pricing import pricing
+from rackwright.sizing.sharing import Unit
 from rackwright.sizing.size import POOL_LABEL, size
+from rackwright.sizing.tenancy import Shared
 from rackwright.workload import Service, Workload
 
 
@@ -76,6 +78,19 @@ def _sharing(workload: Workload, catalog: Catalog) -> Plan:
         InputErrors, Infeasible: as ``plan_of``.
     """
     found = tenancy.shared(workload, list(named_services(workload)), catalog)
+    parts = sharing_parts(found, catalog)
+    if problems := list(_together(parts)):
+        raise InputErrors(problems)
+    joined = _joined(workload, parts, catalog) if workload.also else parts[0].plan
+    return tenant_plan.completed(joined, found)
+
+
+def sharing_parts(found: Shared, catalog: Catalog) -> list[Part]:
+    """Each service that shares its nodes, sized for its share of them.
+
+    Raises:
+        InputErrors: what is wrong in any of them, all at once.
+    """
     parts, problems = [], list[Problem]()
     for index, tenant in enumerate(found.tenants):
         try:
@@ -83,10 +98,17 @@ def _sharing(workload: Workload, catalog: Catalog) -> Plan:
             parts.append(Part(tenant.name, plan, catalog, tenant.unit))
         except InputErrors as error:
             problems += _placed(error, index)
-    if problems or (problems := list(_together(parts))):
+    if problems:
         raise InputErrors(problems)
-    joined = _joined(workload, parts, catalog) if workload.also else parts[0].plan
-    return tenant_plan.completed(joined, found)
+    return parts
+
+
+def units_of(workload: Workload, catalog: Catalog) -> tuple[Unit | None, ...]:
+    """What a replica of each service takes; None where it takes whole accelerators of nodes of its own."""
+    services = list(named_services(workload))
+    if workload.tenancy is None:
+        return (None,) * len(services)
+    return tenancy.shared(workload, services, catalog).units
 
 
 def services_of(workload: Workload) -> tuple[Workload, ...]:

@@ -226,7 +226,17 @@ def why_behind(option: Option, best: Option, objective: Objective) -> str:
 
 def _open_engines(workload: Workload, catalog: Catalog) -> None:
     """Raises InputErrors where what is said of engines cannot be followed."""
-    only, problems = workload.search.engines, []
+    only, problems = workload.search.engines, list[Problem]()
+    if workload.tenancy is not None:
+        problems.append(
+            Problem(
+                "tenancy",
+                "must be left out of a search",
+                f"mode {workload.tenancy.mode}",
+                "options are whole machines of one service; a share would be compared with them as one",
+                "drop it and search, or size it: rackwright size WORKLOAD.yaml",
+            )
+        )
     for name in only or ():
         entry = find(catalog.engines, name)
         if entry is None:

@@ -130,6 +130,15 @@ def _explained(section: Tenancy, found: Shared) -> Iterator[Explanation]:
         tenant = next(t for t in found.tenants if t.unit.resource == piece.resource)
         memory = tenant.unit.accelerator.memory
         yield entry(
+            f"tenancy.slices[{index}].per_gpu",
+            piece.per_gpu,
+            "places a node of all services with it ÷ GPUs a node"
+            if piece.profile
+            else "tenancy.clients, as asked",
+            {p.deployment: p.per_node for p in section.places if p.resource == piece.resource},
+            OWN,
+        )
+        yield entry(
             f"tenancy.slices[{index}].memory_mib",
             piece.memory_mib,
             "of the profile, as nvidia-smi mig -lgip shows it"
