@@ -13,6 +13,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Node, Pool, Provisioned, Taint
+from stacks import queues
 from stacks.model import APPLIED, BLOCK, OWNERSHIP, RACK, ZONE, Model
 
 
@@ -32,6 +33,7 @@ class NodePools(pulumi.ComponentResource):
                     _node(self, pool, node, zone, taint=made is None)
                 else:
                     self.staged.append(node.name)
+        queues.declare(self, model)
         self.register_outputs({"staged": self.staged})
 
 

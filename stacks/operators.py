@@ -41,6 +41,7 @@ KNOWN: Mapping[str, Known] = {
         "dra-driver-nvidia-gpu-controller nvidia-dra-driver-gpu-controller",
         "resource.nvidia.com",
     ),
+    "kueue": _known("kueue", "kueue-controller-manager kueue", "kueue.x-k8s.io"),
     "gateway": _known(
         "gateway", "envoy-gateway", "gateway.networking.k8s.io", "inference.networking.k8s.io",
         "llm-d.ai",

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright import placement
-from stacks import adapters, device_claims
+from stacks import adapters, device_claims, queues
 from stacks.model import COMPONENT, NAME, NAMESPACE_NAME, PICKER, Model, Served
 from stacks.pods import HTTP, engine_template
 
@@ -50,7 +50,10 @@ def _single(
     return k8s.apps.v1.Deployment(
         served.name,
         metadata=model.metadata(
-            served.name, "engine", namespace=model.namespace, labels={NAME: deployment.engine.name}
+            served.name,
+            "engine",
+            namespace=model.namespace,
+            labels={NAME: deployment.engine.name, **queues.label(model)},
         ),
         spec=k8s.apps.v1.DeploymentSpecArgs(
             replicas=deployment.layout.replicas,
@@ -87,7 +90,7 @@ def _group(
             served.name,
             "engine",
             namespace=model.namespace,
-            labels={NAME: deployment.engine.name},
+            labels={NAME: deployment.engine.name, **queues.label(model)},
             annotations=exclusive,
         ),
         spec={

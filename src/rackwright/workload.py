@@ -462,6 +462,17 @@ class Provisioning(Input):
     gate: bool = True
 
 
+class QueueChoice(Input):
+    """Engines go through a queue of Kueue, which gives them their share of the pool before batch work.
+
+    ``accelerators``: the queue's quota of them; all of the pool where it is left out. ``cohort``: queues
+    that lend each other what they do not use.
+    """
+
+    accelerators: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
+    cohort: Name | None = None
+
+
 class Service(Input):
     """Another model for other users on the same site and cluster, on machines of its own.
 
@@ -499,6 +510,7 @@ class Workload(Input):
     tenancy: Tenancy | None = None
     devices: Devices | None = None
     provisioning: Provisioning | None = None
+    queue: QueueChoice | None = None
     also: tuple[Service, ...] = ()
 
     @model_validator(mode="after")
@@ -536,6 +548,8 @@ class Workload(Input):
             del data["devices"]
         if self.provisioning is None:
             del data["provisioning"]
+        if self.queue is None:
+            del data["queue"]
         for service in (data, *data.get("also", ())):
             if service["model"]["adapters"] is None:
                 del service["model"]["adapters"]

@@ -30,6 +30,7 @@ from rackwright.plan.load import Load
 from rackwright.plan.platform import Operator, Platform
 from rackwright.plan.pools import Node, Pool, Taint
 from rackwright.plan.provisioning import PoolObject, Provisioned
+from rackwright.plan.queue import Queue
 from rackwright.plan.services import Observability, Route, Scaling, WeightVolume
 from rackwright.plan.shares import Share
 from rackwright.plan.sites import Rack, Site
@@ -40,10 +41,9 @@ from rackwright.yamlio import Document, dump_yaml, load_yaml, printable, validat
 __all__ = [
     "Caution", "Claims", "Cost", "Deployment", "Explanation", "Fabric", "Header", "HostExpectation",
     "InfinibandSubnet", "Load", "Money", "Node", "NotApplicable", "Observability", "Operator", "Plan",
-    "Platform", "Pool", "PoolObject", "Provisioned", "Qos", "Rack", "Rail", "Route", "Scaling", "Share",
-    "Site", "Switching", "Taint",
-    "Tenancy", "WeightVolume", "digest_problem", "link_problems", "load_plan", "migrate", "read_plan",
-    "save_plan",
+    "Platform", "Pool", "PoolObject", "Provisioned", "Qos", "Queue", "Rack", "Rail", "Route", "Scaling",
+    "Share", "Site", "Switching", "Taint", "Tenancy", "WeightVolume", "digest_problem", "link_problems",
+    "load_plan", "migrate", "read_plan", "save_plan",
 ]  # fmt: skip
 
 SCHEMA: Literal["rackwright/plan/v1"] = "rackwright/plan/v1"
@@ -68,6 +68,7 @@ class Plan(Section):
     tenancy: Tenancy | None = None
     claims: Claims | None = None
     provisioning: tuple[Provisioned, ...] | None = None
+    queue: Queue | None = None
     expectations: dict[str, HostExpectation] = Field(default_factory=dict)
     cost: Cost | None = None
     shares: tuple[Share, ...] | None = None

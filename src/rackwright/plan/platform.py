@@ -19,6 +19,7 @@ class Operator(Section):
         "prometheus-operator",
         "gateway",
         "nvidia-dra-driver",
+        "kueue",
     ]
     mode: Literal["external", "helm"] = "external"
     version: str

@@ -24,6 +24,7 @@ from rackwright.sizing import (
     explain_joint,
     joint_cost,
     provisioning,
+    queues,
     search,
     services,
     tenancy,
@@ -47,7 +48,7 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
     """
     plan = _plan_of(workload, catalog)
     plan = claims.claimed(plan, catalog.machine(plan.pools[0].machine)) if plan.workload.devices else plan
-    return provisioning.provisioned(plan, catalog)
+    return queues.queued(provisioning.provisioned(plan, catalog))
 
 
 def _plan_of(workload: Workload, catalog: Catalog) -> Plan:

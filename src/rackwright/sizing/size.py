@@ -48,6 +48,7 @@ from rackwright.sizing import (
     plannable,
     pricing,
     provisioning,
+    queues,
     services,
     trays,
 )
@@ -243,6 +244,7 @@ def stand_of(workload: Workload, catalog: Catalog, unit: Unit | None = None) -> 
     problems.extend(claims.problems(workload, machine, card))
     problems.extend(claims.domain_problems(workload, machine, card))
     problems.extend(provisioning.problems(workload, card, catalog))
+    problems.extend(queues.problems(workload))
     spoken = engine if engine is not None and engine.launchable else catalog.engines["vllm"]
     problems.extend(owned.problems(spoken.id, spoken.version, workload.overrides.engine_flags))
     if problems or machine is None or engine is None or model is None:
