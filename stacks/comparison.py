@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -46,6 +47,15 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class Remade:
+    """A pool whose machines are made anew, and why; replicas on them go with them."""
+
+    pool: str
+    nodes: int
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Identities of objects, and paths of what differs in those that stay: what an update changes.
 
@@ -57,6 +67,7 @@ class Comparison:
     changed: Mapping[str, tuple[str, ...]]
     restarts: tuple[Restart, ...]
     record: str
+    remade: tuple[Remade, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -79,7 +90,23 @@ def compare(old: Plan, new: Plan) -> Comparison:
         changed={identity: changed[identity] for identity in after if identity in changed},
         restarts=tuple(restarts(new, after, changed)),
         record=next(m.identity for m in after.values() if m.phase == "record"),
+        remade=tuple(_remade(new, after, changed)),
     )
+
+
+def _remade(
+    plan: Plan, objects: Mapping[str, Manifest], changed: Mapping[str, tuple[str, ...]]
+) -> Iterator[Remade]:
+    places = {(m.kind, m.namespace, m.name): identity for identity, m in objects.items()}
+    for made in plan.provisioning or ():
+        why = tuple(
+            f"{item.kind} {path}"
+            for item in made.objects
+            for path in changed.get(places[item.kind, item.namespace, item.name], ())
+            if re.split(r"[.\[]", path.removeprefix("spec."))[0] in item.remakes
+        )
+        if why:
+            yield Remade(made.pool, made.nodes_max, why)
 
 
 def _content(manifest: Manifest) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rackwright.catalog import load_catalog
+from rackwright.cli.cmd_catalog import KINDS
 from tests.catalog.files import QWEN3_8B
 from tests.golden import REPOSITORY
 
@@ -26,6 +28,10 @@ def test_a_list_of_one_kind(rackwright: Run) -> None:
     assert "268.6 GiB" in row
     assert "8,000 GB/s" in row
     assert "1,100 W" in row
+
+
+def test_every_kind_of_the_catalog_can_be_listed() -> None:
+    assert set(KINDS) == set(load_catalog().kinds)
 
 
 def test_a_list_of_all_has_every_kind(rackwright: Run) -> None:

@@ -15,6 +15,7 @@ from rackwright.errors import InputErrors
 from rackwright.plan import Plan
 from rackwright.sizing.joint import plan_of
 from rackwright.verdict import Result, Results, Severity, Status
+from stacks.comparison import compare
 from stacks.manifests import dump
 from stacks.rendering import render, staged_nodes
 from tests.golden import REPOSITORY, SHARED, assert_golden
@@ -176,6 +177,34 @@ def test_a_template_that_cannot_change_gets_another_name() -> None:
         names.append(name)
     assert names[0] != names[1]
     assert names[0] == names[2]
+
+
+@pytest.mark.parametrize(
+    ("by", "change", "why"),
+    [
+        (
+            "karpenter-aws",
+            {"ami": "al2023@v20260901"},
+            ("EC2NodeClass spec.amiSelectorTerms[0].alias",),
+        ),
+        ("karpenter-aws", {}, ()),
+        (
+            "metal3",
+            {"image_sha256": "d" * 64},
+            (
+                "MachineDeployment spec.template.spec.bootstrap.configRef.name",
+                "MachineDeployment spec.template.spec.infrastructureRef.name",
+            ),
+        ),
+    ],
+)
+def test_a_diff_says_which_machines_are_made_anew(by: str, change: dict[str, str], why: Any) -> None:
+    found = compare(made(by), made(by, inputs={**ASKED[by]["inputs"], **change})).remade
+    assert [(r.pool, r.nodes, r.why) for r in found] == ([("h200", 4, why)] if why else [])
+
+
+def test_more_nodes_remake_none() -> None:
+    assert compare(made("karpenter-aws"), made("karpenter-aws", spares=2)).remade == ()
 
 
 def test_the_taint_of_preflight_is_never_the_program_s_to_take() -> None:

@@ -43,7 +43,8 @@ class Instance(Frozen):
 
 
 class PoolTemplate(Frozen):
-    """One object. ``each``: one of the pool, or one a host. ``protect``: deleting it deletes machines."""
+    """One object. ``each``: one of the pool, or one a host. ``protect``: deleting it deletes machines.
+    ``remakes``: fields of its spec whose change makes machines anew."""
 
     each: Literal["pool", "host"] = "pool"
     api_version: str
@@ -52,6 +53,7 @@ class PoolTemplate(Frozen):
     namespace: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     protect: bool = False
+    remakes: tuple[str, ...] = ()
     spec: dict[str, Any]
 
 

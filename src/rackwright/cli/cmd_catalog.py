@@ -10,7 +10,7 @@ from rackwright.files import say, write_whole
 
 KINDS = (
     "accelerator", "machine", "cabinet", "model", "engine", "prices", "platform", "scenario", "switch",
-    "calibration", "partitioning",
+    "calibration", "partitioning", "provisioner",
 )  # fmt: skip
 
 

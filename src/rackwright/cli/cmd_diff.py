@@ -149,7 +149,11 @@ def _lines(found: Comparison) -> list[str]:
     if found.same:
         return ["nothing changes but the plan's record"] if found.changed else ["nothing changes"]
     lines = [_restart(restart) for restart in found.restarts]
-    lines += [] if found.restarts else ["nothing restarts"]
+    lines += [] if found.restarts or found.remade else ["nothing restarts"]
+    lines += [
+        f"remake  machines of pool {pool.pool}, {pool.nodes} nodes: {', '.join(pool.why[:SHOWN_PATHS])}"
+        for pool in found.remade
+    ]
     lines += [f"create  {identity}" for identity in found.created]
     lines += [f"delete  {identity}" for identity in found.deleted]
     for identity, paths in found.changed.items():

@@ -11,7 +11,8 @@ from rackwright.plan.pools import Taint
 
 
 class PoolObject(Section):
-    """One object of the provider's API. ``protect``: deleting it deletes machines."""
+    """One object of the provider's API. ``protect``: deleting it deletes machines. ``remakes``: fields of its
+    spec whose change makes machines anew."""
 
     api_version: str
     kind: str
@@ -19,6 +20,7 @@ class PoolObject(Section):
     namespace: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     protect: bool = False
+    remakes: tuple[str, ...] = ()
     spec: dict[str, Any]
 
 

@@ -37,6 +37,7 @@ def _object(template: PoolTemplate, values: Values) -> PoolObject:
         namespace=_filled(template.namespace, values) if template.namespace else None,
         labels=_filled(template.labels, values) or {},
         protect=template.protect,
+        remakes=template.remakes,
         spec=_filled(template.spec, values) or {},
     )
 
