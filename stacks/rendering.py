@@ -204,6 +204,8 @@ def _secret_names(value: Any) -> Iterator[str]:
             elif key == "imagePullSecrets":
                 names = (each if isinstance(each, str) else each["name"] for each in item)
                 yield from (f"{name} (a registry's login)" for name in names)
+            elif key == "credentialsName":
+                yield f"{item} (keys username and password)"
             elif key == "certificateRefs":
                 yield from (f"{reference['name']} (a TLS certificate)" for reference in item)
             else:

@@ -154,6 +154,11 @@ def test_credentials_are_a_secret_s_name() -> None:
     }
 
 
+def test_whoever_renders_is_told_to_make_that_secret(tmp_path: Path) -> None:
+    found = render(made("metal3"), tmp_path / "out").secrets
+    assert [s for s in found if s.startswith("capi/")] == ["capi/bmc (keys username and password)"]
+
+
 @pytest.mark.parametrize("by", sorted(ASKED))
 def test_objects_that_hold_machines_are_protected_and_kept(by: str) -> None:
     templates = {"Metal3DataTemplate", "Metal3MachineTemplate", "KubeadmConfigTemplate"}
