@@ -1,8 +1,9 @@
 """Declaring a plan against declaring as many bare objects: rendered, and previewed by the real engine.
 
-    python -m benchmarks.stacks [--runs 3] [--nodes 10 30 …] [-o results/bench/stacks.md]
+    python -m benchmarks.stacks [--runs 3] [--nodes 10 30 …] [--plan PLAN …] [-o results/bench/stacks.md]
 
-Plans are sized: the workload of inventory/roce-100k with the fewest daily users that need as many nodes.
+Plans are sized: the workload of inventory/roce-100k with the fewest daily users that need as many nodes;
+after them committed plans, whose growth would say nothing: by default that of a million daily users.
 Whole processes, medians of interleaved runs (one from 1,000 nodes on), CPU seconds beside wall seconds.
 
 What is measured against (``benchmarks/bare.py``): a program that declares the plan's own objects, read from
@@ -32,13 +33,14 @@ from pathlib import Path
 from benchmarks.bare import Body, one_key_each
 from benchmarks.measure import Cost, cost_of, medians
 from rackwright.catalog import load_catalog
-from rackwright.plan import Plan, save_plan
+from rackwright.plan import Plan, load_plan, save_plan
 from rackwright.sizing.size import size
 from rackwright.workload import load_workload
 from stacks.rendering import manifests_of
 from tools.engine.env import environment, for_command, usable
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+MILLION = REPOSITORY / "inventory/b200-1m/plan.yaml"
 NODES = (10, 30, 100, 266, 1_000)
 LARGE = 1_000
 """Nodes from which one run is enough: it lasts long beside what the machine adds."""
@@ -86,11 +88,12 @@ class Row:
     ours: Cost
     bare: Cost
     least: Cost
+    name: str
 
     def text(self, before: Row | None) -> str:
         growth = 1000 * (self.ours.cpu - before.ours.cpu) / (self.nodes - before.nodes) if before else 0.0
         return (
-            f"| {self.nodes} | {self.objects} | {_pair(self.ours)} | {_pair(self.bare)} "
+            f"| {self.name} | {self.nodes} | {self.objects} | {_pair(self.ours)} | {_pair(self.bare)} "
             f"| {_ratio(self.ours, self.bare)} | {f'{growth:.1f}' if before else ''} "
             f"| {_ratio(self.ours, self.least)} |"
         )
@@ -142,7 +145,7 @@ class Bench:
         nodes = node_count(plan)
         costs = [[measure() for measure in measures] for _ in range(self.runs if nodes < LARGE else 1)]
         ours, bare, least = (medians(column) for column in zip(*costs, strict=True))
-        return Row(nodes, len(bodies), ours, bare, least)
+        return Row(nodes, len(bodies), ours, bare, least, plan.header.name)
 
     def _folder(self) -> Path:
         """A new folder to write to; removing what an earlier run wrote is not measured."""
@@ -210,6 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stacks")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--nodes", type=int, nargs="*", default=NODES)
+    parser.add_argument("--plan", type=Path, nargs="*", default=[MILLION])
     parser.add_argument("-o", "--output", type=Path, default=REPOSITORY / "results/bench/stacks.md")
     args = parser.parse_args()
     directory = args.output.parent / "stacks-work"
@@ -217,20 +221,21 @@ def main() -> None:
     directory.mkdir(parents=True)
     bench, lines = Bench(directory.resolve(), args.runs), []
     plans = [plan_of(number) for number in sorted(args.nodes)]
+    named = [load_plan(path) for path in args.plan]
     parts = [("rackwright render", bench.render)]
     if not usable():
         parts.append(("pulumi preview, real engine", bench.preview))
     for title, measure in parts:
         lines += [
             f"\n{title}: wall / CPU seconds; growth in CPU milliseconds a node\n",
-            "| nodes | objects | plan | bare | plan : bare | growth | plan : one key |",
-            "|---|---|---|---|---|---|---|",
+            "| of | nodes | objects | plan | bare | plan : bare | growth | plan : one key |",
+            "|---|---|---|---|---|---|---|---|",
         ]
         print(*lines[-3:], sep="\n", flush=True)
         before = None
-        for plan in plans:
+        for index, plan in enumerate([*plans, *named]):
             row = measure(plan)
-            lines.append(row.text(before))
+            lines.append(row.text(before if index < len(plans) else None))
             before = row
             print(lines[-1], flush=True)
     args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")

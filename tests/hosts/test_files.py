@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import plistlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rackwright.hosts import HostSet, Settings, decide
-from rackwright.plan import Plan
+from rackwright.hosts.families import MAC, family_of
+from rackwright.plan import Plan, load_plan
+from tests.golden import REPOSITORY
 from tests.hosts.plans import beside, example, sized
 
-PLANS = {
+ENVIRONMENTS = {
+    path.parent.name: plan
+    for path in sorted(REPOSITORY.glob("inventory/*/plan.yaml"))
+    if (plan := load_plan(path)).sites[0].target == "hosts"
+}
+UNITS_OF = {
+    name: [name for name, plan in ENVIRONMENTS.items() if (family_of(plan.pools[0]) == MAC) == launchd]
+    for name, launchd in (("systemd", False), ("launchd", True))
+}
+PLANS: dict[str, Callable[[], Plan]] = {
     "nvidia": example,
     "beside": beside,
     "jetson": lambda: sized("jetson"),
     "mac": lambda: sized("mac"),
     "spark": lambda: sized("spark"),
+    **{name: partial(load_plan, REPOSITORY / f"inventory/{name}/plan.yaml") for name in ENVIRONMENTS},
 }
 
 
@@ -36,7 +51,7 @@ def written(host: HostSet, directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", ["nvidia", "beside", "jetson", "spark"])
+@pytest.mark.parametrize("name", ["nvidia", "beside", "jetson", "spark", *UNITS_OF["systemd"]])
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_has_nothing_to_say_of_the_units(name: str, tmp_path: Path) -> None:
     """A stand-in is where the unit's program would be: that the host has it is checked there."""
@@ -56,6 +71,19 @@ def test_systemd_has_nothing_to_say_of_the_units(name: str, tmp_path: Path) -> N
         assert (done.returncode, said) == (0, [])
 
 
+@pytest.mark.parametrize("name", UNITS_OF["launchd"])
+def test_a_property_list_parser_reads_the_jobs(name: str, tmp_path: Path) -> None:
+    """Each is named as its file is, and starts a script that is among the files."""
+    host = found(name)
+    jobs = [file for file in host.files if file.path.startswith("units/")]
+    assert len(jobs) == 2 * len(host.replicas)
+    for job in jobs:
+        read = plistlib.loads(job.content.encode())
+        assert f"units/{read['Label']}.plist" == job.path
+        scripts = [word for word in read["ProgramArguments"] if word.endswith(".plist.sh")]
+        assert [f"run/{Path(script).name}" for script in scripts] == [f"run/{read['Label']}.plist.sh"]
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_a_wrong_key_of_a_unit_would_be_told(tmp_path: Path) -> None:
     unit = tmp_path / "rackwright-wrong.service"
@@ -68,7 +96,7 @@ def test_a_wrong_key_of_a_unit_would_be_told(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["nvidia", "mac"])
+@pytest.mark.parametrize("name", ["nvidia", "mac", *ENVIRONMENTS])
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
 @pytest.mark.skipif(not shutil.which("nginx", path="/usr/sbin:/usr/bin"), reason="nginx is not installed")
 def test_nginx_takes_the_configuration(name: str, tls: bool, tmp_path: Path) -> None:

@@ -226,14 +226,15 @@ def _run(arguments: list[str], images: list[str]) -> int:
             env[key] = value
     source, inside, _ = options["--volume"][0].split(":")
     model = Path(source) / Path(argv[1]).relative_to(inside)
-    if not model.is_dir():
+    if not (model.is_file() if model.suffix == ".gguf" else model.is_dir()):
         print(f"no weights at {argv[1]}", file=sys.stderr)
         return 1
     address, port, _ = options["--publish"][0].split(":")
     (RUN / f"{options['--name'][0]}.container").write_text(str(os.getpid()), encoding="ascii")
     (RUN / f"{options['--name'][0]}.argv").write_text(json.dumps([options, argv]), encoding="utf-8")
     fault = _fault([*argv, *options["--name"]])
-    return engine(argv, env["VLLM_API_KEY"], address, int(port), fault)
+    key = next(value for name, value in env.items() if name.endswith("_API_KEY"))
+    return engine(argv, key, address, int(port), fault)
 
 
 def _fault(argv: Sequence[str]) -> str:
