@@ -22,8 +22,8 @@ from tests.lab.cluster import Cluster, raise_cluster, ready
 
 pytestmark = [pytest.mark.engine, needs.lab()]
 
-OTHERS = ("roce-100k",)
-"""Has a file of its own."""
+OTHERS = ("nvl72", "roce-100k")
+"""Each has a file of its own."""
 ALL = sorted(
     p.parent.name
     for p in REPOSITORY.glob("inventory/*/plan.yaml")
