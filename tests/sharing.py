@@ -11,7 +11,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 RACKS = ("tests/rack/", "tests/preflight/test_pairs.py", "tests/test_demo.py", "tests/test_docs.py")
-FIRST = ("tests/lab/test_stack.py", "racks", "tests/lab/test_guards.py", "tests/engine/test_contract.py")
+FIRST = (
+    "tests/lab/test_stack.py",
+    "racks",
+    "tests/lab/test_environments.py",
+    "tests/lab/test_guards.py",
+    "tests/engine/test_contract.py",
+)
 """Parts that take longest, longest first; they would decide when a run ends if they were started last."""
 
 

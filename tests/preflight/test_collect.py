@@ -479,5 +479,5 @@ def test_a_secret_that_a_host_prints_is_not_kept() -> None:
     )  # fmt: skip
     assert reader.ended
     assert "hunter2" not in "".join(out.stdout + out.stderr for out in got.values())
-    assert got["plain"].stdout == "password=[dropped] url http://u:[dropped]@h/ --token [dropped]\n"
+    assert got["plain"].stdout == "password=[dropped] url http://[dropped]@h/ --token [dropped]\n"
     assert got["key"].stdout == "[dropped]\n" and got["loud"].stdout == "fine\n"
