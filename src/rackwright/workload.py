@@ -18,15 +18,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
-    model_serializer,
     model_validator,
 )
 
 from rackwright.errors import InputErrors, Problem, listing, nearest
 from rackwright.units import Celsius, Milliseconds, Share, Tokens, Watts
 from rackwright.yamlio import dump_yaml, load_yaml, validated
+from rackwright.younger import Grown
 
 SCHEMA: Literal["rackwright/workload/v1"] = "rackwright/workload/v1"
 
@@ -190,9 +189,11 @@ class Registry(Input):
     pull_secret: Name | None = None
 
 
-class Site(Input):
+class Site(Grown, Input):
     """Where it stands. ``prices``: a price list by name, instead of the country's. ``region``: one of the
     list's, for its tariff and its facility's overhead. ``registry``: of a site without the internet."""
+
+    YOUNGER = ("registry",)
 
     name: Name = "dc1"
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] = "CN"
@@ -206,14 +207,6 @@ class Site(Input):
     model_dir: Directory = "/var/lib/models"
     domain: Domain = "llm.internal"
     registry: Registry | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A field younger than the first workloads is left out where it says nothing: digests stay."""
-        data: dict[str, Any] = handler(self)
-        if self.registry is None:
-            data.pop("registry", None)
-        return data
 
 
 class Budget(Input):
@@ -241,7 +234,7 @@ class Requirements(Input):
 Objective = Literal["tco", "capex", "cost-per-token", "energy"]
 
 
-class Search(Input):
+class Search(Grown, Input):
     """What may be chosen where ``hardware.machine`` is left out, and what is best.
 
     ``machines``: only these, such as what is owned; empty: the whole catalog. ``vendors``: only theirs.
@@ -250,6 +243,8 @@ class Search(Input):
     ``domestic``: only vendors that a domestic-compliance rule accepts. ``datacentre``: no card whose driver's
     licence bars it from data centres. ``budget``: the most that may be paid before the first token.
     """
+
+    YOUNGER = ("engines",)
 
     objective: Objective = "tco"
     machines: tuple[CatalogId, ...] = ()
@@ -326,12 +321,14 @@ class Adapters(Input):
     set: Annotated[tuple[AdapterChoice, ...], Field(min_length=1, max_length=1024)]
 
 
-class ModelChoice(Input):
+class ModelChoice(Grown, Input):
     """Which model, in which precision, with which context.
 
     ``kv_cache``: auto takes FP8 with FP8 weights unless the model already caches a compressed latent.
     ``weights_manifest``: SHA-256 of a manifest in ``sha256sum`` format that proves the weights.
     """
+
+    YOUNGER = ("adapters",)
 
     id: CatalogId
     quantisation: CatalogId | None = None
@@ -342,12 +339,14 @@ class ModelChoice(Input):
     adapters: Adapters | None = None
 
 
-class Overrides(Input):
+class Overrides(Grown, Input):
     """A person's decisions; they survive every re-size and are checked against the red lines.
 
     ``data_parallel``: ranks of a replica that attend to requests of their own and share the experts of a
     mixture; 1 plans none of it.
     """
+
+    YOUNGER = ("data_parallel",)
 
     replicas: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
     tensor_parallel: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
@@ -359,14 +358,6 @@ class Overrides(Input):
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     image_digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     suppress: dict[str, str] = Field(default_factory=dict)
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A field younger than the first workloads is left out where it says nothing: digests stay."""
-        data: dict[str, Any] = handler(self)
-        if self.data_parallel is None:
-            data.pop("data_parallel", None)
-        return data
 
 
 Profile = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2}g\.[1-9][0-9]{0,3}gb$")]
@@ -491,8 +482,10 @@ class Service(Input):
     overrides: Overrides = Overrides()
 
 
-class Workload(Input):
+class Workload(Grown, Input):
     """One workload file. ``also``: what else the site serves; its plan holds all of it."""
+
+    YOUNGER = ("requirements", "fabric", "tenancy", "devices", "provisioning", "queue", "also")
 
     schema_: Literal["rackwright/workload/v1"] = Field(default=SCHEMA, alias="schema")
     name: Name
@@ -521,39 +514,9 @@ class Workload(Input):
             raise ValueError(f"also must have names that differ, and from the workload's: {listing(twice)}")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A workload of one model is written as if there were no others to name."""
-        data: dict[str, Any] = handler(self)
-        if not self.also:
-            data.pop("also", None)
-        return data
-
     def as_dict(self) -> dict[str, Any]:
-        """Plain data in file order, quantities with their units: reading it back gives the same workload.
-
-        Fields younger than the first plans are left out where they say nothing: an old workload keeps its
-        digest.
-        """
-        data = self.model_dump(mode="json", by_alias=True)
-        if data["requirements"] is None:
-            del data["requirements"]
-        if data["search"]["engines"] is None:
-            del data["search"]["engines"]
-        if self.fabric is None:
-            del data["fabric"]
-        if self.tenancy is None:
-            del data["tenancy"]
-        if self.devices is None:
-            del data["devices"]
-        if self.provisioning is None:
-            del data["provisioning"]
-        if self.queue is None:
-            del data["queue"]
-        for service in (data, *data.get("also", ())):
-            if service["model"]["adapters"] is None:
-                del service["model"]["adapters"]
-        return data
+        """Plain data in file order, quantities with their units: reading it back gives the same workload."""
+        return self.model_dump(mode="json", by_alias=True)
 
     @property
     def digest(self) -> str:

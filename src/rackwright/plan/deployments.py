@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from rackwright.plan.adapters import AdapterSet
 from rackwright.plan.base import Section
+from rackwright.younger import Grown
 
 
 class Weights(Section):
@@ -26,12 +27,14 @@ class Weights(Section):
     manifest_sha256: str | None = None
 
 
-class Layout(Section):
+class Layout(Grown, Section):
     """replicas × TP × PP × DP; ``nodes_per_replica`` > 1 makes a multi-node group.
 
     ``data_parallel``: ranks of a replica that attend to requests of their own, each on ``tensor_parallel``
     GPUs, and share the experts among all their GPUs.
     """
+
+    YOUNGER = ("data_parallel",)
 
     replicas: int
     tensor_parallel: int
@@ -40,14 +43,6 @@ class Layout(Section):
     nodes_per_replica: int = 1
     gpus_per_pod: int
     gpus_per_replica: int
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A layout without ranks is written as if there were none to count."""
-        data: dict[str, Any] = handler(self)
-        if self.data_parallel == 1:
-            data.pop("data_parallel", None)
-        return data
 
     @property
     def words(self) -> str:
