@@ -49,8 +49,6 @@ APPLIED = "rackwright.dev/applied"
 """Annotation of a node: the labels and taints that the plan gave it."""
 ROLE = "rackwright.dev/role"
 PICKER = "endpoint-picker"
-RESOURCE_PREFIX = "nvidia.com"
-"""Domain under which device plugins advertise rails: the plan names the resource, the plugin qualifies it."""
 PATCH_FORCE = "pulumi.com/patchForce"
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 OWNERSHIP = {FIELD_MANAGER: "rackwright", PATCH_FORCE: "true"}

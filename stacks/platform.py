@@ -9,8 +9,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Operator
+from rackwright.plan.fabric import RESOURCE_PREFIX
 from stacks import sharing
-from stacks.model import OWNERSHIP, PLAN, RESOURCE_PREFIX, Model
+from stacks.model import OWNERSHIP, PLAN, Model
 
 SERVING_PRIORITY = 1_000_000
 """Above every batch class, below the system's (two thousand millions)."""

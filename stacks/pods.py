@@ -10,7 +10,7 @@ from rackwright.plan import Taint
 from rackwright.plan.claims import Domain
 from rackwright.plan.deployments import EngineRole
 from stacks import adapters, device_claims
-from stacks.model import HOSTNAME, RACK, RESOURCE_PREFIX, ROLE, Model, SecretRef, Served
+from stacks.model import HOSTNAME, RACK, ROLE, Model, SecretRef, Served
 
 core = k8s.core.v1
 meta = k8s.meta.v1
@@ -177,7 +177,7 @@ def _resources(served: Served) -> core.ResourceRequirementsArgs:
         "cpu": str(resources.cpus),
         "memory": f"{resources.memory_gib}Gi",
         **({served.resource: str(resources.gpus)} if served.claim is None else {}),
-        **({f"{RESOURCE_PREFIX}/{rail.resource}": "1" for rail in fabric.rails} if fabric else {}),
+        **({rail.advertised: "1" for rail in fabric.rails} if fabric else {}),
     }
     return core.ResourceRequirementsArgs(
         requests=dict(amounts), limits=dict(amounts), claims=device_claims.of_container(served)

@@ -35,6 +35,8 @@ def groups_at_most(plan: Plan, deployment: Deployment) -> int:
 
 RACK_LABEL = "topology.kubernetes.io/rack"
 BLOCK_LABEL = "rackwright.dev/block"
+POOL_LABEL = "rackwright.dev/pool"
+TIER_LABEL = "rackwright.dev/tier"
 
 
 def exclusive_domain(plan: Plan, deployment: Deployment) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -33,6 +34,13 @@ BYTES = {
 
 
 DAY_MS = 86400e3
+
+
+def thousandths(share: float) -> float:
+    """``share`` rounded down to a thousandth, as engines are told shares of memory."""
+    return math.floor(share * 1000 + 1e-9) / 1000
+
+
 _PLAIN = 1e30
 """Beyond it, and below its inverse, numbers are not worth exact arithmetic."""
 

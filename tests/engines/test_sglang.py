@@ -35,7 +35,7 @@ SERVE = Serve(
 
 
 def spanning(**values: object) -> Serve:
-    return Serve(**{**vars(SERVE), "pp": 2, **values})  # type: ignore[arg-type]
+    return Serve(**{**vars(SERVE), "pp": 2, "nodes": 2, **values})  # type: ignore[arg-type]
 
 
 def test_one_node() -> None:

@@ -14,7 +14,6 @@ from tools.engine.families import LWS_FAMILY
 from tools.lab import claims
 from tools.lab.api import Api
 
-RAIL_PREFIX = "nvidia.com"
 PODS_A_NODE = "110"
 _PINNED = re.search(r"^require sigs\.k8s\.io/lws (\S+)$", (LWS_FAMILY.directory / "go.mod").read_text(), re.M)
 RUNNING = {"leaderworkerset": _PINNED.group(1)} if _PINNED else {}
@@ -112,7 +111,7 @@ def machine(plan: Plan, pool: Pool, node: Node) -> dict[str, Any]:
         "ephemeral-storage": str(pool.nvme_bytes_per_node),
         **{name: str(count) for name, count in _accelerators(plan, pool).items()},
         # Whole NICs are handed to pods: one a rail.
-        **{f"{RAIL_PREFIX}/{rail.resource}": "1" for rail in rails},
+        **{rail.advertised: "1" for rail in rails},
     }
     return {
         "apiVersion": "v1",

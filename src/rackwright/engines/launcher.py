@@ -5,13 +5,13 @@ Nothing here depends on hardware: the sizing decides, the modules spell it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from rackwright.engines.monitoring import Names
 from rackwright.plan.deployments import EngineRole
+from rackwright.units import thousandths
 
 Value = str | int | float | bool
 
@@ -30,23 +30,19 @@ class GpuMemory:
     @property
     def static_share(self) -> float:
         """Weights and KV cache over what is free when the engine starts, rounded down to a thousandth."""
-        return _thousandths((self.weights + self.kv) / (self.total - self.context))
+        return thousandths((self.weights + self.kv) / (self.total - self.context))
 
     @property
     def kv_share(self) -> float:
         """KV cache over what is free once the weights are loaded, rounded down to a thousandth."""
-        return _thousandths(self.kv / (self.total - self.context - self.weights))
-
-
-def _thousandths(share: float) -> float:
-    return math.floor(share * 1000 + 1e-9) / 1000
+        return thousandths(self.kv / (self.total - self.context - self.weights))
 
 
 @dataclass(frozen=True)
 class Serve:
     """Everything a command line says, in words of no engine.
 
-    ``nodes``: that a replica spans, where that is not one a stage. ``dp``: ranks of a replica that attend to
+    ``nodes``: that a replica spans. ``dp``: ranks of a replica that attend to
     requests of their own and share the experts; limits on requests are the replica's. ``utilization``: share
     of a GPU's memory that the engine may use in all; ``memory``: the same in parts, for engines that count
     otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with.
@@ -68,14 +64,9 @@ class Serve:
     trust_remote_code: bool
     shutdown_s: int
     dp: int = 1
-    nodes: int = 0
+    nodes: int = 1
     replica_tokens: int = 0
     extra: Mapping[str, Value] = field(default_factory=dict)
-
-    @property
-    def spanned(self) -> int:
-        """Nodes of a replica: its stages, unless a link over nodes joins more."""
-        return self.nodes or self.pp
 
     def a_rank(self, requests: int) -> int:
         """A rank's share of a limit on the replica's requests, rounded up."""

@@ -148,8 +148,8 @@ def _common(serve: Serve) -> dict[str, Value]:
         flags["ep-size"] = serve.tp * serve.dp
     if serve.pp > 1:
         flags["pp-size"] = serve.pp
-    if serve.spanned > 1:
-        flags["nnodes"] = serve.spanned
+    if serve.nodes > 1:
+        flags["nnodes"] = serve.nodes
         flags["dist-init-addr"] = f"$(LWS_LEADER_ADDRESS):{RENDEZVOUS_PORT}"
     if serve.kv_fp8:
         flags["kv-cache-dtype"] = "fp8_e4m3"
@@ -184,7 +184,7 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
         args = words({**flags, **serve.extra})
         return EngineRole.model_validate({"role": name, "command": COMMAND, "args": args, "env": variables})
 
-    if serve.spanned == 1:
+    if serve.nodes == 1:
         return (role("server", base),)
     worker = {**_common(serve), "node-rank": "$(LWS_WORKER_INDEX)", "log-level": "warning"}
     return role("leader", {**base, "node-rank": 0}), role("worker", worker)

@@ -115,8 +115,8 @@ def _common(serve: Serve) -> dict[str, Value]:
         flags["enable-expert-parallel"] = True
     if serve.pp > 1:
         flags["pipeline-parallel-size"] = serve.pp
-    if serve.spanned > 1:
-        flags["nnodes"] = serve.spanned
+    if serve.nodes > 1:
+        flags["nnodes"] = serve.nodes
         flags["master-addr"] = "$(LWS_LEADER_ADDRESS)"
         flags["distributed-executor-backend"] = "mp"
     if serve.kv_fp8:
@@ -167,7 +167,7 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
         args = arguments(serve.path, {**flags, **extra})
         return EngineRole.model_validate({"role": name, "command": COMMAND, "args": args, "env": variables})
 
-    if serve.spanned == 1:
+    if serve.nodes == 1:
         return (role("server", base),)
     worker = {**_common(serve), "node-rank": "$(LWS_WORKER_INDEX)", "headless": True}
     return role("leader", {**base, "node-rank": 0}), role("worker", worker)

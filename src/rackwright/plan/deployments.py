@@ -27,6 +27,11 @@ class Weights(Section):
     manifest_sha256: str | None = None
 
 
+def degrees(tp: int, pp: int, dp: int) -> str:
+    """A division of a model in words; ranks are named where there are several."""
+    return f"TP {tp} × PP {pp}" + (f" × DP {dp}" if dp > 1 else "")
+
+
 class Layout(Grown, Section):
     """replicas × TP × PP × DP; ``nodes_per_replica`` > 1 makes a multi-node group.
 
@@ -47,8 +52,7 @@ class Layout(Grown, Section):
     @property
     def words(self) -> str:
         """``TP 8 × PP 2``, or ``TP 1 × DP 8`` where ranks attend to requests of their own."""
-        ranks = f" × DP {self.data_parallel}" if self.data_parallel > 1 else ""
-        return f"TP {self.tensor_parallel} × PP {self.pipeline_parallel}{ranks}"
+        return degrees(self.tensor_parallel, self.pipeline_parallel, self.data_parallel)
 
 
 class EngineRole(Section):

@@ -6,6 +6,9 @@ from typing import Literal
 
 from rackwright.plan.base import Section
 
+RESOURCE_PREFIX = "nvidia.com"
+"""Domain under which device plugins advertise rails: the plan names the resource, the plugin qualifies it."""
+
 
 class Qos(Section):
     """A lossless RoCE v2 profile. The switch side is generated from this same section.
@@ -80,6 +83,11 @@ class Rail(Section):
     node_prefix: int
     resource: str
     network: str
+
+    @property
+    def advertised(self) -> str:
+        """The extended resource that pods ask for."""
+        return f"{RESOURCE_PREFIX}/{self.resource}"
 
 
 class InfinibandSubnet(Section):

@@ -14,9 +14,10 @@ from rackwright.plan.adapters import Adapter, AdapterSet
 from rackwright.sizing import lora
 from rackwright.sizing.explained import cited, entry
 from rackwright.sizing.lora import Slots
+from rackwright.sizing.shape import GIB
 from rackwright.workload import Workload
 
-MIB, GIB = 2.0**20, 2.0**30
+MIB = 2.0**20
 FOLDER = "adapters"
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from rackwright.catalog import Catalog
 from rackwright.errors import Infeasible, InputErrors, Problem, RackwrightError, listing
 from rackwright.fabric import addressing
+from rackwright.placement import POOL_LABEL
 from rackwright.plan import Caution, Load, Node, Plan, Platform, Route
 from rackwright.plan.cost import Cost
 from rackwright.plan.fabric import Fabric
@@ -34,7 +35,7 @@ from rackwright.sizing.economics import convert
 from rackwright.sizing.joint_parts import Part, Place
 from rackwright.sizing.pricing import pricing
 from rackwright.sizing.sharing import Unit
-from rackwright.sizing.size import POOL_LABEL, size
+from rackwright.sizing.size import size
 from rackwright.sizing.tenancy import Shared
 from rackwright.workload import Service, Workload
 
@@ -47,7 +48,7 @@ def plan_of(workload: Workload, catalog: Catalog) -> Plan:
         Infeasible: one of them does not stand, or together they cost more than the budget.
     """
     plan = _plan_of(workload, catalog)
-    plan = claims.claimed(plan, catalog.machine(plan.pools[0].machine)) if plan.workload.devices else plan
+    plan = claims.claimed(plan, catalog.machine(plan.pools[0].machine))
     return queues.queued(provisioning.provisioned(plan, catalog))
 
 
@@ -205,6 +206,7 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
     first = parts[0].plan
     shared = workload.tenancy is not None
     placed = list(_same_place(parts) if shared else _places(workload, parts))
+    stands = placed[:1] if shared else placed
     deployments = tuple(
         part.plan.deployments[0].model_copy(update={"pool": place.pool.name})
         for part, place in zip(parts, placed, strict=True)
@@ -225,14 +227,10 @@ def _joined(workload: Workload, parts: Sequence[Part], catalog: Catalog) -> Plan
         load=load,
         sites=(
             first.sites[0].model_copy(
-                update={
-                    "racks": tuple(
-                        rack for place in (placed[:1] if shared else placed) for rack in place.racks
-                    )
-                }
+                update={"racks": tuple(rack for place in stands for rack in place.racks)}
             ),
         ),
-        pools=tuple(place.pool for place in (placed[:1] if shared else placed)),
+        pools=tuple(place.pool for place in stands),
         fabric=_fabric(parts),
         deployments=deployments,
         volumes=tuple(volume for part in parts for volume in part.plan.volumes),

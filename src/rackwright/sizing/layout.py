@@ -16,6 +16,7 @@ from typing import Literal
 from rackwright.catalog import Accelerator, CalibrationEntry, EngineEntry, Machine, ModelEntry
 from rackwright.engines.registry import LAUNCHERS, batched_flag, ranks, spans
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
+from rackwright.plan.deployments import degrees
 from rackwright.sizing import trays
 from rackwright.sizing.adapters import slots_of
 from rackwright.sizing.calibrating import calibrated
@@ -122,10 +123,6 @@ class Refusal:
     pp: int
     dp: int
     limit: Limit
-
-    @property
-    def layout(self) -> str:
-        return f"TP {self.tp} × PP {self.pp}" + (f" × DP {self.dp}" if self.dp > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -389,7 +386,8 @@ def _none_stands(stand: Stand, refusals: list[Refusal]) -> Infeasible | InputErr
     limit, where = nearest_one.limit, _FIELDS.get(nearest_one.limit.name, nearest_one.limit.name)
     best = _best(limit, stand.workload)
     asked = f"{_plain(limit.bound)} {limit.unit}"
-    what = f"{nearest_one.layout} of {stand.model.name} {stand.quantisation}"
+    division = degrees(nearest_one.tp, nearest_one.pp, nearest_one.dp)
+    what = f"{division} of {stand.model.name} {stand.quantisation}"
     keeps = limit.name.startswith("red line") or limit.name == "one context" or blamed is not None
     problem = Problem(
         f"overrides.{blamed}" if blamed else where,

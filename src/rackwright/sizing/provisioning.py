@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rackwright.catalog import Accelerator, Catalog, Figure, Machine, find, unknown_entry
 from rackwright.catalog.provisioner_entries import Instance, Provisioner
 from rackwright.errors import InputErrors, Problem, listing, nearest
+from rackwright.placement import TIER_LABEL
 from rackwright.plan import Plan, Pool, Provisioned
 from rackwright.sizing import pool_objects
 from rackwright.workload import Provisioning, Workload
@@ -231,9 +232,7 @@ def provisioned(plan: Plan, catalog: Catalog) -> Plan:
     found = [*_counted(plan, pool, entry, asked), *(_fits(plan, pool, instance, asked) if instance else ())]
     if found:
         raise InputErrors(found)
-    tiered = pool.model_copy(
-        update={"tier": asked.tier, "labels": {**pool.labels, "rackwright.dev/tier": asked.tier}}
-    )
+    tiered = pool.model_copy(update={"tier": asked.tier, "labels": {**pool.labels, TIER_LABEL: asked.tier}})
     plan = plan.model_copy(update={"pools": (tiered, *plan.pools[1:])})
     made = Provisioned(
         pool=pool.name,

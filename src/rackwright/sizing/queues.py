@@ -13,11 +13,11 @@ from rackwright import placement
 from rackwright.errors import InputErrors, Problem
 from rackwright.plan import Deployment, Operator, Plan, Pool
 from rackwright.plan.queue import Flavor, Queue
+from rackwright.sizing import claims
 from rackwright.workload import Workload
 
 OPERATOR = Operator(name="kueue", version="v0.15.0", namespace="kueue-system")
 """The first release that serves kueue.x-k8s.io/v1beta2 (not re-read)."""
-RAILS = "nvidia.com"
 CPU, MEMORY = "cpu", "memory"
 
 
@@ -26,10 +26,14 @@ def problems(workload: Workload) -> Iterator[Problem]:
     if workload.queue is None:
         return
     alone = workload.also and workload.queue.accelerators is not None
-    dra = workload.devices is not None and workload.devices.model == "dra"
     for where, other, given, why in (
         ("queue", "tenancy", workload.tenancy, "shares of accelerators have resources of their own"),
-        ("queue", "devices.model: dra", dra, "claims are not counted by quotas of extended resources"),
+        (
+            "queue",
+            "devices.model: dra",
+            claims.asked(workload),
+            "claims are not counted by quotas of extended resources",
+        ),
         ("queue", "site.target: hosts", workload.site.target == "hosts", "a queue is an object of a cluster"),
         ("queue.accelerators", "also", alone, "one number would be meant for several pools"),
     ):
@@ -94,7 +98,7 @@ def _requests(plan: Plan, pool: Pool, deployment: Deployment) -> dict[str, int]:
         CPU: part.cpus,
         MEMORY: part.memory_gib,
         pool.gpu_resource: part.gpus,
-        **{f"{RAILS}/{rail.resource}": 1 for rail in rails},
+        **{rail.advertised: 1 for rail in rails},
     }
 
 
@@ -107,7 +111,7 @@ def _quota(plan: Plan, pool: Pool, accelerators: int | None) -> dict[str, int]:
         pool.gpu_resource: accelerators or nodes * pool.gpus_per_node,
     }
     rails = plan.fabric.rails if plan.fabric else ()
-    return {**quota, **{f"{RAILS}/{rail.resource}": nodes for rail in rails}}
+    return {**quota, **{rail.advertised: nodes for rail in rails}}
 
 
 def _short(pool: Pool, needs: Mapping[str, int], quota: Mapping[str, int]) -> Iterator[Problem]:

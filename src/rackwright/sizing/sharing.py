@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from rackwright.catalog import Accelerator, Figure, MigProfile, Partitioning
-
-THOUSANDTHS = 1000
+from rackwright.units import thousandths
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,7 @@ def share_of_shown(unit: Unit, utilization: float) -> float:
     """``utilization`` of the replica's own memory as a share of what its process is shown, rounded down."""
     if unit.shown_gib is None:
         return utilization
-    share = utilization * unit.accelerator.memory_gib / unit.shown_gib
-    return math.floor(share * THOUSANDTHS + 1e-9) / THOUSANDTHS
+    return thousandths(utilization * unit.accelerator.memory_gib / unit.shown_gib)
 
 
 def slice_of(card: Accelerator, partitioning: Partitioning, profile: MigProfile) -> Accelerator:

@@ -15,6 +15,7 @@ from rackwright.engines.launcher import GpuMemory, Launcher, Serve
 from rackwright.errors import Infeasible, InputErrors, Problem, listing, nearest
 from rackwright.fabric import addressing
 from rackwright.images import mirrored
+from rackwright.placement import POOL_LABEL, TIER_LABEL
 from rackwright.plan import (
     Caution,
     Cost,
@@ -74,8 +75,6 @@ from rackwright.workload import Workload
 
 PLACEHOLDER = "sha256:" + "0" * 64
 """Stands where no digest is known; no registry can serve it, so that nothing unpinned runs."""
-POOL_LABEL = "rackwright.dev/pool"
-TIER_LABEL = "rackwright.dev/tier"
 
 
 @dataclass(frozen=True)
