@@ -191,9 +191,10 @@ class Model:
         name = self.pull_secret
         return [k8s.core.v1.LocalObjectReferenceArgs(name=name)] if name is not None else None
 
-    def pulled_with(self, key: str) -> dict[str, list[str]]:
+    @property
+    def pulled_with(self) -> dict[str, list[str]]:
         """The same for an operator's policy, which lists names."""
-        return {key: [self.pull_secret]} if self.pull_secret is not None else {}
+        return {"imagePullSecrets": [self.pull_secret]} if self.pull_secret is not None else {}
 
     @property
     def priority_class(self) -> str:

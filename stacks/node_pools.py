@@ -28,7 +28,7 @@ class NodePools(pulumi.ComponentResource):
             made = model.plan.provisioned(pool.name)
             if made is not None:
                 _objects(self, model, made)
-            for node in pool.nodes if made is None or made.named else ():
+            for node in model.plan.named_nodes(pool):
                 if node.name in model.environment.joined:
                     _node(self, pool, node, zone, taint=made is None)
                 else:

@@ -194,7 +194,7 @@ def _driver(model: Model) -> dict[str, Any]:
         "image": "driver",
         "version": platform.driver_version,
         "kernelModuleType": platform.kernel_module,
-        **model.pulled_with("imagePullSecrets"),
+        **model.pulled_with,
         "useNvidiaDriverCRD": False,
         "rdma": {"enabled": model.plan.fabric is not None, "useHostMofed": model.plan.fabric is not None},
         "upgradePolicy": {"autoUpgrade": False},
@@ -234,7 +234,7 @@ def _nic_cluster_policy(parent: pulumi.Resource, model: Model, ready: list[pulum
             "global": {
                 "repository": model.repository("nvcr.io/nvidia/mellanox"),
                 "version": f"network-operator-{operator.version}",
-                **model.pulled_with("imagePullSecrets"),
+                **model.pulled_with,
             },
             "nvIpam": {"image": "nvidia-k8s-ipam", "enableWebhook": False},
             "secondaryNetwork": {"cniPlugins": {"image": "plugins"}, "multus": {"image": "multus-cni"}},

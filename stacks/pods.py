@@ -9,6 +9,7 @@ import pulumi_kubernetes as k8s
 from rackwright.plan import Taint
 from rackwright.plan.claims import Domain
 from rackwright.plan.deployments import EngineRole
+from rackwright.plan.services import WeightVolume
 from stacks import adapters, device_claims
 from stacks.model import HOSTNAME, RACK, ROLE, Model, SecretRef, Served
 
@@ -197,27 +198,13 @@ def _verify_weights(served: Served) -> list[core.ContainerArgs]:
     deployment, volume = served.deployment, served.volume
     if volume is None or deployment.weights.manifest_sha256 is None:
         return []
-    manifest = PurePosixPath(volume.mount_path) / deployment.weights.manifest_path
     cpus = str(deployment.resources.cpus)
-    amounts = {"cpu": cpus, "memory": "2Gi"}
-    return [
-        core.ContainerArgs(
-            name="verify-weights",
-            image=deployment.engine.image,
-            image_pull_policy="IfNotPresent",
-            command=["/bin/sh", "-c", _VERIFY],
-            env=[
-                core.EnvVarArgs(name="MANIFEST", value=str(manifest)),
-                core.EnvVarArgs(name="MANIFEST_SHA256", value=deployment.weights.manifest_sha256),
-                core.EnvVarArgs(name="PARALLEL", value=cpus),
-            ],
-            resources=core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts)),
-            security_context=_confined(),
-            volume_mounts=[
-                core.VolumeMountArgs(name="weights", mount_path=volume.mount_path, read_only=True)
-            ],
-        )
-    ]
+    said = {
+        "MANIFEST": str(PurePosixPath(volume.mount_path) / deployment.weights.manifest_path),
+        "MANIFEST_SHA256": deployment.weights.manifest_sha256,
+        "PARALLEL": cpus,
+    }
+    return [_verifier(served, volume, "weights", _VERIFY, said, {"cpu": cpus, "memory": "2Gi"})]
 
 
 def _verify_adapters(served: Served) -> list[core.ContainerArgs]:
@@ -225,22 +212,32 @@ def _verify_adapters(served: Served) -> list[core.ContainerArgs]:
     volume = served.volume
     if volume is None or not adapters.proven(served.deployment.adapters):
         return []
+    said = {"LIST": f"{LISTS}/{adapters.MANIFESTS}"}
+    lists = core.VolumeMountArgs(name="adapters", mount_path=LISTS, read_only=True)
     amounts = {"cpu": "1", "memory": "1Gi"}
-    return [
-        core.ContainerArgs(
-            name="verify-adapters",
-            image=served.deployment.engine.image,
-            image_pull_policy="IfNotPresent",
-            command=["/bin/sh", "-c", _VERIFY_ADAPTERS],
-            env=[core.EnvVarArgs(name="LIST", value=f"{LISTS}/{adapters.MANIFESTS}")],
-            resources=core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts)),
-            security_context=_confined(),
-            volume_mounts=[
-                core.VolumeMountArgs(name="weights", mount_path=volume.mount_path, read_only=True),
-                core.VolumeMountArgs(name="adapters", mount_path=LISTS, read_only=True),
-            ],
-        )
-    ]
+    return [_verifier(served, volume, "adapters", _VERIFY_ADAPTERS, said, amounts, lists)]
+
+
+def _verifier(  # noqa: PLR0917 - what a check of files is made of
+    served: Served,
+    volume: WeightVolume,
+    what: str,
+    script: str,
+    said: dict[str, str],
+    amounts: dict[str, str],
+    *mounts: core.VolumeMountArgs,
+) -> core.ContainerArgs:
+    """A container that runs ``script`` over the volume with the variables ``said``."""
+    return core.ContainerArgs(
+        name=f"verify-{what}",
+        image=served.deployment.engine.image,
+        image_pull_policy="IfNotPresent",
+        command=["/bin/sh", "-c", script],
+        env=[core.EnvVarArgs(name=name, value=value) for name, value in said.items()],
+        resources=core.ResourceRequirementsArgs(requests=dict(amounts), limits=dict(amounts)),
+        security_context=_confined(),
+        volume_mounts=[_weights_mount(volume), *mounts],
+    )
 
 
 def _volumes(served: Served) -> list[core.VolumeArgs]:
@@ -270,10 +267,12 @@ def _mounts(served: Served) -> list[core.VolumeMountArgs]:
     if served.deployment.resources.shm_gib:
         mounts.append(core.VolumeMountArgs(name="shm", mount_path="/dev/shm"))  # noqa: S108 - shared memory
     if served.volume:
-        mounts.append(
-            core.VolumeMountArgs(name="weights", mount_path=served.volume.mount_path, read_only=True)
-        )
+        mounts.append(_weights_mount(served.volume))
     return mounts
+
+
+def _weights_mount(volume: WeightVolume) -> core.VolumeMountArgs:
+    return core.VolumeMountArgs(name="weights", mount_path=volume.mount_path, read_only=True)
 
 
 def _networks(served: Served) -> dict[str, str] | None:

@@ -145,8 +145,7 @@ def judged(plan: Plan, found: Sequence[Manifest], staged: Sequence[str], schemas
 
 def staged_nodes(plan: Plan, joined: Iterable[str]) -> tuple[str, ...]:
     """Nodes of the plan that are not among ``joined``. A provider's nodes have names of their own."""
-    made = {found.pool for found in plan.provisioning or () if not found.named}
-    names = [node.name for pool in plan.pools if pool.name not in made for node in pool.nodes]
+    names = [node.name for pool in plan.pools for node in plan.named_nodes(pool)]
     here = set(joined)
     unknown = sorted(here - set(names))
     if unknown:

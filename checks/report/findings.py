@@ -480,11 +480,6 @@ def _next(report: Report, file: str) -> tuple[Step, ...]:
     run = f"rackwright preflight --hosts {shlex.quote(report.inventory or 'hosts.ini')}"
     away = sorted((*(h for u in report.unreachable for h in u.hosts), *report.not_checked), key=natural)
     steps = []
-    if not report.inventory and (report.failures or report.errors or away or report.open or report.left_out):
-        steps.append(
-            Step("write the inventory of these hosts, and put in their addresses",
-                 "rackwright inventory plan.yaml -o hosts.ini")
-        )  # fmt: skip
     if report.failures:
         again = run + _only(report.failures)
         steps.append(Step("apply the remedies above, then judge these checks again", again))
@@ -498,6 +493,9 @@ def _next(report: Report, file: str) -> tuple[Step, ...]:
         steps.append(Step("put the hosts under full load, then take the open readings again", again))
     if report.left_out:
         steps.append(Step("run what was left out: every check on every node of the plan", run))
+    if steps and not report.inventory:
+        write = "rackwright inventory plan.yaml -o hosts.ini"
+        steps.insert(0, Step("write the inventory of these hosts, and put in their addresses", write))
     if report.verdict is Verdict.READY:
         steps.append(
             Step("stand the plan up, then prove it under load", "pulumi preview --diff && pulumi up")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from rackwright.errors import InputErrors, Problem, nearest
 from rackwright.plan import Plan, Provisioned
-from rackwright.verdict import Results, Status
+from rackwright.verdict import Result, Results, Status
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,18 @@ def admitted(
     if problems:
         raise InputErrors(problems)
     commands, held = [], {}
+    by_host = defaultdict(list)
+    for result in results.results:
+        if result.scope == "host":
+            by_host[result.subject].append(result)
+    around = [r for r in results.results if r.scope != "host"]
     for made in pools:
         assert made.gate is not None
+        wider = [r for r in around if r.pool in {"", made.pool}]
         taint = f"{made.gate.key}={made.gate.value}:{made.gate.effect}-"
         for host in (node.name for node in plan.pool(made.pool).nodes):
             node = nodes.get(host, host if made.named else None)
-            why = _held(host, made, results) or (
+            why = _held(host, results, by_host[host], wider) or (
                 None if node else f"its name in the cluster is not known: --node {host}=NODE"
             )
             if why:
@@ -52,17 +59,16 @@ def admitted(
     return Admission(tuple(commands), held)
 
 
-def _held(host: str, made: Provisioned, results: Results) -> str | None:
+def _held(host: str, results: Results, own: list[Result], around: list[Result]) -> str | None:
+    """Why ``host`` keeps its taint, by its ``own`` results and those of its pool and racks."""
     if host not in results.hosts or host in results.left_out_hosts:
         return "it was not part of the run"
     if host in results.unreachable:
         return f"it was not reached: {results.unreachable[host]}"
     if results.not_measured.get(host):
         return f"{results.not_measured[host]} checks gave no result"
-    own = [r for r in results.results if r.scope == "host" and r.subject == host]
     if not any(r.status is Status.PASS for r in own):
         return "no check passed on it"
-    around = [r for r in results.results if r.scope != "host" and r.pool in {"", made.pool}]
     blocking = [
         r.check if r.scope == "host" else f"{r.check} ({r.subject})" for r in (*own, *around) if r.blocking
     ]

@@ -17,15 +17,14 @@ def claim_problems(plan: Plan, objects: Sequence[Object]) -> Iterator[tuple[str,
     if not templates:
         return
     for content in objects:
-        where = f"{content.get('kind')} {(content.get('metadata') or {}).get('name')}"
-        plugin = (
-            ((content.get("spec") or {}).get("devicePlugin") or {}) if isinstance(content, Mapping) else {}
-        )
-        if content.get("kind") == "ClusterPolicy" and plugin.get("enabled") is not False:
+        if content.get("kind") != "ClusterPolicy":
+            continue
+        plugin = (content.get("spec") or {}).get("devicePlugin") or {}
+        if plugin.get("enabled") is not False:
             yield (
                 "one-device-model",
                 Problem(
-                    f"{where} spec.devicePlugin.enabled",
+                    f"ClusterPolicy {content['metadata']['name']} spec.devicePlugin.enabled",
                     "must be false where accelerators are claimed",
                     str(plugin.get("enabled", "nothing")).lower(),
                     "two that do not know of each other would give one card to two pods",

@@ -98,6 +98,11 @@ class Plan(Section):
         """How the nodes of ``pool`` are made; None where they exist already."""
         return next((p for p in self.provisioning or () if p.pool == pool), None)
 
+    def named_nodes(self, pool: Pool) -> tuple[Node, ...]:
+        """Nodes of ``pool`` that have the plan's names in the cluster: none where a provider names them."""
+        made = self.provisioned(pool.name)
+        return pool.nodes if made is None or made.named else ()
+
     def deployment(self, name: str) -> Deployment:
         return next(d for d in self.deployments if d.name == name)
 
