@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from checks import journal
 from checks.capture import Capture
 from checks.collect import commands_of
 from checks.fleet import collect_all
@@ -24,7 +25,6 @@ from rackwright.errors import CannotRun, InputErrors, Problem, listing
 from rackwright.files import write_whole
 from rackwright.inventory import Host, Inventory, bound
 from rackwright.plan import Plan
-from rackwright.verdict import Results
 from remote.transport import Network, Settings
 
 PAGE = "COLLECTION"
@@ -170,7 +170,9 @@ def placed(directory: Path, plan: Plan, plan_file: Path) -> Kept:
     if page is None:
         hosts = tuple(Host(name, name) for name in names)
         found = bound(Inventory(hosts, plan_file, str(directory)), plan)
-        return Kept(replace(found.inventory, source=_inventory_of(directory)), plan, found.notes)
+        return Kept(
+            replace(found.inventory, source=journal.inventory_of(directory.parent)), plan, found.notes
+        )
     pools = {p.name for p in plan.pools}
     racks = {r.name for r in plan.racks()} | {n.rack for p in plan.pools for n in p.nodes}
     wrong = [
@@ -195,14 +197,6 @@ def placed(directory: Path, plan: Plan, plan_file: Path) -> Kept:
         notes.append("captures are redacted: hosts, serial numbers and addresses are pseudonyms")
     inventory = Inventory(hosts, plan_file, page.inventory)
     return Kept(inventory, _renamed(plan, page) if page.redacted else plan, tuple(notes))
-
-
-def _inventory_of(captures: Path) -> str:
-    """That of the preflight beside whose results these captures lie, where it says."""
-    try:
-        return Results.model_validate_json((captures.parent / "results.json").read_text("utf-8")).inventory
-    except (OSError, ValueError):
-        return ""
 
 
 def _renamed(plan: Plan, page: Collection) -> Plan:

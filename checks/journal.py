@@ -165,6 +165,16 @@ def is_journal(text: str) -> bool:
     return text.lstrip("\ufeff \n").startswith('{"stream": "' + SCHEMA + '"')
 
 
+def inventory_of(directory: Path) -> str:
+    """The inventory of the run whose journal lies in ``directory``, by its first line alone; empty where none
+    says it."""
+    try:
+        with (directory / NAME).open(encoding="utf-8") as file:
+            return Results.model_validate(_object(file.readline()).get("header")).inventory
+    except (OSError, ValueError):
+        return ""
+
+
 def read(path: Path) -> Recovered:
     """What a run had established, from its journal.
 

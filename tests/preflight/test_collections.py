@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from checks import collection, fleet, registry, runner
+from checks import collection, fleet, journal, registry, runner
 from checks.capture import Capture, CommandOutput
 from checks.collection import captured, collect, placed
 from checks.redact import Redactor
 from rackwright.cli import cmd_collect, cmd_diff, cmd_judge
 from rackwright.inventory import Host, Inventory
 from rackwright.plan import load_plan, save_plan
+from rackwright.verdict import Results
 from remote.transport import Network, Settings
 from tests.preflight.plans import small_plan
 
@@ -202,6 +203,17 @@ def test_a_collection_that_was_ended_is_judged_and_says_who_is_missing(
     options = runner.Options(captures=tmp_path)
     results = runner.run(plan, kept.inventory, [registry.load()["os-thp"]], options)
     assert set(results.unreachable) == {"gpu-02", "gpu-03"}
+
+
+def test_captures_of_a_preflight_name_its_inventory(tmp_path: Path) -> None:
+    kept, plan = tmp_path / "captures", small_plan(NAMES)
+    capture("gpu-01").write(kept)
+    assert placed(kept, plan, tmp_path / "plan.yaml").inventory.source == ""
+    header = Results(plan="t", plan_digest=plan.digest, inventory="racks/hosts.ini")
+    journal.Journal(tmp_path / journal.NAME, header).close()
+    assert placed(kept, plan, tmp_path / "plan.yaml").inventory.source == "racks/hosts.ini"
+    (tmp_path / journal.NAME).write_bytes(b"\xff damaged")
+    assert placed(kept, plan, tmp_path / "plan.yaml").inventory.source == ""
 
 
 # --- differences ---------------------------------------------------------------------------------------

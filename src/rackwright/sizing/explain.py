@@ -23,6 +23,7 @@ from rackwright.sizing.explained import entry as _entry
 from rackwright.sizing.layout import SEQUENCE_STEP, TTFT_CUTOFF_MS, Chosen, Stand, batched_tokens
 from rackwright.sizing.load import Demand
 from rackwright.sizing.nodes import Placed
+from rackwright.sizing.shape import Shape
 from rackwright.sizing.work import expert_gb
 
 CHECKLIST = GUIDE + ", deployment checklist"
@@ -328,7 +329,7 @@ def _layout(f: Facts) -> Iterator[Explanation]:
         yield _entry(f"{where}.nodes_per_replica", group, "GPUs ÷ GPUs of a node, in one rack", trays, OWN)
     else:
         yield _entry(f"{where}.nodes_per_replica", group, "one node a pipeline stage", {"pp": shape.pp}, OWN)
-    ranks = {"dp": shape.dp} if shape.dp > 1 else {}
+    ranks = _ranks(shape)
     by_ranks = " × DP" if ranks else ""
     yield _entry(
         f"{where}.gpus_per_pod",
@@ -341,6 +342,11 @@ def _layout(f: Facts) -> Iterator[Explanation]:
         f"{where}.gpus_per_replica", shape.gpus, f"TP × PP{by_ranks}",
         {"tp": shape.tp, "pp": shape.pp, **ranks}, OWN,
     )  # fmt: skip
+
+
+def _ranks(shape: Shape) -> dict[str, int]:
+    """The number of ranks as an input, where there are several."""
+    return {"dp": shape.dp} if shape.dp > 1 else {}
 
 
 def _weights(f: Facts) -> Iterator[Explanation]:
@@ -385,7 +391,7 @@ def _memory(f: Facts) -> Iterator[Explanation]:
         {
             "loaded": shape.weights.loaded,
             **(
-                {"experts": f"{expert_gb(shape):.1f} GB", "tp": shape.tp, "dp": shape.dp}
+                {"experts": f"{expert_gb(shape):.1f} GB", "tp": shape.tp, **_ranks(shape)}
                 if shape.dp > 1
                 else {"stage share": shape.stage_share, "tp": shape.tp}
             ),
@@ -448,7 +454,7 @@ def _memory(f: Facts) -> Iterator[Explanation]:
         {
             "kv_gib": held.kv_gib,
             "bytes a token and GPU": model.kv_bytes_per_gpu(shape),
-            **({"dp": shape.dp} if shape.dp > 1 else {}),
+            **_ranks(shape),
         },
         "memory arithmetic",
     )
