@@ -54,6 +54,24 @@ def mig() -> Plan:
     return plan_of(tenants("mig", ASSIST, SORT, hardware__spares=1), CATALOG)
 
 
+def test_whole_accelerators_are_the_vendors() -> None:
+    """On MI300X pods ask for amd.com/gpu, and the plan's places are counted in it."""
+    digest = {"image_digest": "sha256:" + "2" * 64}
+    small = {**ASSIST, "engine": "vllm-rocm", "overrides": digest}
+    asked = tenants(
+        "gpus",
+        small,
+        engine="vllm-rocm",
+        hardware__machine="mi300x-8",
+        slo__tpot_p50="90 ms",
+        overrides=digest,
+    )
+    plan = plan_of(asked, CATALOG)
+    assert plan.tenancy is not None
+    assert {place.resource for place in plan.tenancy.places} == {"amd.com/gpu"}
+    assert list(link_problems(plan)) == []
+
+
 def test_a_slice_has_its_share_of_the_card() -> None:
     """1g.18gb of H200: 16 GiB, an eighth of 4,800 GB/s, 16 of 132 SMs of 1,979 TFLOPS, no NVLink."""
     piece = sharing.slice_of(H200, DIVIDED, PROFILES["1g.18gb"])

@@ -9,6 +9,7 @@ from rackwright.catalog import Accelerator, Catalog, Machine, MigProfile, Partit
 from rackwright.errors import Infeasible, InputErrors, Problem, listing
 from rackwright.plan.tenancy import Place, Slice, Tenancy
 from rackwright.sizing import sharing, tenancy_rules
+from rackwright.sizing.devices import device_of
 from rackwright.sizing.layout import Chosen, choose
 from rackwright.sizing.load import demand
 from rackwright.sizing.sharing import Mate, Unit
@@ -16,7 +17,6 @@ from rackwright.sizing.size import stand_of
 from rackwright.workload import Tenancy as Asked
 from rackwright.workload import Workload
 
-GPU = "nvidia.com/gpu"
 MPS = "nvidia.com/gpu.shared"
 """As the device plugin renames what it shares, so that no pod takes a share for a whole card."""
 
@@ -256,7 +256,7 @@ def section(found: Shared, pool: str, deployments: Sequence[str]) -> Tenancy:
             Place(
                 deployment=deployment,
                 per_node=tenant.unit.places,
-                resource=tenant.unit.resource or GPU,
+                resource=tenant.unit.resource or device_of(tenant.unit.accelerator).resource,
                 each=tenant.each,
             )
             for tenant, deployment in zip(found.tenants, deployments, strict=True)
