@@ -45,7 +45,8 @@ class Serve:
     ``nodes``: that a replica spans. ``dp``: ranks of a replica that attend to
     requests of their own and share the experts; limits on requests are the replica's. ``utilization``: share
     of a GPU's memory that the engine may use in all; ``memory``: the same in parts, for engines that count
-    otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with.
+    otherwise. ``replica_tokens``: tokens of KV cache that a replica was planned with. ``cache_bytes``: of a
+    GPU, where the engine must not go by what is free; None: it may.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Serve:
     dp: int = 1
     nodes: int = 1
     replica_tokens: int = 0
+    cache_bytes: int | None = None
     extra: Mapping[str, Value] = field(default_factory=dict)
 
     def a_rank(self, requests: int) -> int:
@@ -105,6 +107,7 @@ class Traits:
         ranks: whether ranks of a replica can attend to requests of their own and share the experts.
         loads: precisions of weights that the module can start.
         fp8_cache: whether the KV cache can be kept in FP8.
+        fixed_cache: whether it can be told the bytes of its KV cache, whatever else is free.
         picked_by_load: whether the endpoint picker knows the engine's metrics of queue and cache.
         processes: names of its processes as the driver lists them, or how they begin.
         loud: flags that write requests into the log.
@@ -130,6 +133,7 @@ class Traits:
     spans: Literal["gpu", "node", "nodes"] = "nodes"
     ranks: bool = False
     fp8_cache: bool = True
+    fixed_cache: bool = False
     picked_by_load: bool = True
     loud: tuple[str, ...] = ()
     metrics_need_key: bool = False

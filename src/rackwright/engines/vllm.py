@@ -33,6 +33,7 @@ TRAITS = Traits(
     block_flag="block-size",
     block=16,
     ranks=True,
+    fixed_cache=True,
     loads=("bf16", "fp8", "int4", "nvfp4", "mxfp4"),
     processes=("VLLM::", "vllm"),
     loud=("enable-log-requests", "enable-log-outputs"),
@@ -161,6 +162,8 @@ def roles(serve: Serve, env: Mapping[str, str]) -> tuple[EngineRole, ...]:
     """``server`` alone, or ``leader`` and ``worker`` of a group that spans nodes."""
     base = {**_common(serve), **_listening(serve)}
     extra = dict(serve.extra)
+    if serve.cache_bytes is not None:
+        extra = {"kv-cache-memory-bytes": serve.cache_bytes, **extra}
     variables = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING", **env}
 
     def role(name: str, flags: Mapping[str, Value]) -> EngineRole:

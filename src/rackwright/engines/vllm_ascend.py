@@ -25,6 +25,7 @@ TRAITS = replace(
     vllm.TRAITS,
     spans="node",
     ranks=False,
+    fixed_cache=False,
     loads=("bf16", "int8"),
     fp8_cache=False,
     processes=("VLLM::", "vllm"),

@@ -19,6 +19,7 @@ OWNED = vllm.OWNED
 TRAITS = replace(
     vllm.TRAITS,
     ranks=False,
+    fixed_cache=False,
     loads=("bf16", "fp8", "int4", "mxfp4"),
 )
 ENVIRONMENT = {"VLLM_ROCM_USE_AITER": "1"}

@@ -587,16 +587,17 @@ def _serve(decided: Decided) -> Serve:
         trust_remote_code=stand.model.trust_remote_code,
         shutdown_s=decided.shutdown_s,
         replica_tokens=candidate.memory.kv_tokens,
-        extra={**_fixed_cache(decided), **stand.flags},
+        cache_bytes=_fixed_cache(decided),
+        extra=stand.flags,
     )
 
 
-def _fixed_cache(decided: Decided) -> dict[str, int]:
+def _fixed_cache(decided: Decided) -> int | None:
     """The KV cache in bytes where the engine is shown memory that is its neighbours'."""
     unit = decided.stand.unit
     if unit is None or unit.shown_gib is None:
-        return {}
-    return {"kv-cache-memory-bytes": int(decided.candidate.memory.kv * 2**30)}
+        return None
+    return int(decided.candidate.memory.kv * 2**30)
 
 
 def _weights(decided: Decided) -> Weights:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rackwright.catalog import Accelerator, Catalog, find
+from rackwright.engines.registry import LAUNCHERS
 from rackwright.errors import Problem, listing, nearest
 from rackwright.workload import AUTO, Tenancy, Workload
 
-MPS_ENGINES = ("vllm",)
+MPS_ENGINES = tuple(name for name, known in LAUNCHERS.items() if known.TRAITS.fixed_cache)
 """Engines that can be told the bytes of their KV cache: the others count what is free at their start, which
 under MPS their neighbours change."""
 
