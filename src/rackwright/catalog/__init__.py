@@ -330,13 +330,6 @@ def _typed(found: Mapping[str, Entry], kind: type[E]) -> dict[str, E]:
 def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
     priced = {name for prices in catalog.prices.values() for name in prices.machines}
     for machine in catalog.machines.values():
-        if machine.accelerator not in catalog.accelerators:
-            near = nearest(machine.accelerator, catalog.accelerators)
-            yield broken(
-                where[machine.id],
-                f"must name an accelerator of the catalog{near}",
-                quoted(machine.accelerator),
-            )
         if machine.id not in priced and not machine.no_price:
             yield broken(
                 where[machine.id],
@@ -344,23 +337,17 @@ def _dangling(catalog: Catalog, where: Mapping[str, str]) -> Iterator[Problem]:
                 "neither",
                 "put it into a price list, or give no_price a reason",
             )
-    for partitioning in catalog.partitionings.values():
-        if partitioning.accelerator not in catalog.accelerators:
-            near = nearest(partitioning.accelerator, catalog.accelerators)
-            yield broken(
-                f"{where[partitioning.id]} accelerator",
-                f"must name an accelerator of the catalog{near}",
-                quoted(partitioning.accelerator),
-            )
-    for provisioner in catalog.provisioners.values():
-        for name, instance in provisioner.instances.items():
-            if instance.accelerator not in catalog.accelerators:
-                near = nearest(instance.accelerator, catalog.accelerators)
-                yield broken(
-                    f"{where[provisioner.id]} instances.{name}.accelerator",
-                    f"must name an accelerator of the catalog{near}",
-                    quoted(instance.accelerator),
-                )
+    cards = [(where[m.id], m.accelerator) for m in catalog.machines.values()]
+    cards += [(f"{where[p.id]} accelerator", p.accelerator) for p in catalog.partitionings.values()]
+    cards += [
+        (f"{where[p.id]} instances.{name}.accelerator", instance.accelerator)
+        for p in catalog.provisioners.values()
+        for name, instance in p.instances.items()
+    ]
+    for place, card in cards:
+        if card not in catalog.accelerators:
+            near = nearest(card, catalog.accelerators)
+            yield broken(place, f"must name an accelerator of the catalog{near}", quoted(card))
     for calibration in catalog.calibrations.values():
         known_in: tuple[tuple[str, str, Mapping[str, Entry]], ...] = (
             ("hardware", calibration.hardware, catalog.accelerators),
